@@ -63,8 +63,8 @@ paper: $(INSTALLED) ## reproduce the paper into paper/
 	$(BIN)/slotwise reproduce --out paper
 
 picture: $(INSTALLED) system-packages ## take the manual's picture of the dashboard anew
-	$(BIN)/python -m pytest -q tests/browser/test_dashboard.py -k every_panel
-	cp .cache/screenshots/day.png docs/images/dashboard.png
+	$(BIN)/python -m pytest -q -n 0 tests/browser/test_pictures.py -k "1280 and light"
+	cp .cache/screenshots/home.png docs/images/dashboard.png
 
 docs: $(INSTALLED) ## build the manual into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict

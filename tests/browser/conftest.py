@@ -104,13 +104,13 @@ class Watched:
         if not url.startswith((self._server.url, "data:", "blob:")):
             self.errors.append(f"asked another address: {url}")
 
-    def open(self, pool_id: str, *, width: int = 1280, dark: bool = False) -> Page:
+    def open(self, pool_id: str, tab: str = "", *, width: int = 1280, dark: bool = False) -> Page:
         page = self.page(width=width, dark=dark)
-        self.load(page, pool_id)
+        self.load(page, pool_id, tab)
         return page
 
-    def load(self, page: Page, pool_id: str) -> None:
-        page.goto(f"{self._server.url}/?pool={pool_id}")
+    def load(self, page: Page, pool_id: str, tab: str = "") -> None:
+        page.goto(f"{self._server.url}/?pool={pool_id}#{tab}")
         expect(page.locator("#freshness")).not_to_be_empty()
 
     def close(self) -> None:

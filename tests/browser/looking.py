@@ -11,6 +11,16 @@ from playwright.sync_api import Page, expect
 KeepPicture = Callable[[Page, str], None]
 
 
+TABS = ("Overview", "Links", "Visitors", "Settings")
+
+
+def open_tab(page: Page, name: str) -> None:
+    page.get_by_role("tab", name=name, exact=True).click()
+    expect(page.get_by_role("tab", name=name, exact=True)).to_have_attribute(
+        "aria-selected", "true"
+    )
+
+
 def wait_for_charts(page: Page) -> None:
     """Look at every chart: none is drawn before it is in sight."""
     charts = page.locator(".chart:visible, .spark:visible")
@@ -40,11 +50,15 @@ def in_words(rate: dict[str, float]) -> tuple[str, str]:
 
 
 def money_in_words(micros: dict[str, float]) -> tuple[str, str]:
-    """Return euros per 1,000 views below 10,000 and their interval as the page writes them."""
+    """Return euros per 1,000 views and their interval as the page writes them."""
     scaled = {end: value / 1000 for end, value in micros.items()}
     step = step_of(scaled)
-    digits = 0 if step >= 1 else max(2, -round(math.log10(step)))
-    mean, low, high = (f"{round(scaled[end] / step) * step:,.{digits}f}" for end in scaled)
+    size, suffix = (1000, "k") if step >= 100 and scaled["high"] >= 10_000 else (1, "")
+    digits = max(0, -round(math.log10(step / size)))
+    digits = max(2, digits) if digits and size == 1 else digits
+    mean, low, high = (
+        f"{round(scaled[end] / step) * step / size:,.{digits}f}{suffix}" for end in scaled
+    )
     return f"€{mean}", f"{low} to {high}"
 
 

@@ -13,7 +13,13 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from slotwise.service.server import BackgroundServer
 from slotwise.service.settings import Settings
 from tests.browser.conftest import Watched
-from tests.browser.looking import KeepPicture, assert_accessible, sign_in, wait_for_charts
+from tests.browser.looking import (
+    KeepPicture,
+    assert_accessible,
+    open_tab,
+    sign_in,
+    wait_for_charts,
+)
 from tests.browser.simulated_day import POOL, links
 from tests.chromium import PATIENCE_MS
 
@@ -48,6 +54,17 @@ def save(page: Page, name: str = "Save") -> None:
     page.locator("dialog[open]").get_by_role("button", name=name, exact=True).click()
 
 
+def new_pool(page: Page) -> None:
+    """Open the form of a new pool with its advanced settings."""
+    page.get_by_role("button", name="New pool").click()
+    page.locator("#pool-form summary").click()
+
+
+def edit_settings(page: Page) -> None:
+    open_tab(page, "Settings")
+    page.get_by_role("button", name="Edit settings").click()
+
+
 def test_the_slider_sets_the_floor(opened: Page, admin: httpx.Client, day: str) -> None:
     before = admin.get(f"/v1/pools/{day}").json()["click_floor"]
     wait_for_charts(opened)
@@ -69,7 +86,7 @@ def test_the_slider_sets_the_floor(opened: Page, admin: httpx.Client, day: str) 
 def test_a_pool_is_made_and_a_wrong_field_loses_nothing(
     opened: Page, admin: httpx.Client, keep_picture: KeepPicture
 ) -> None:
-    opened.get_by_role("button", name="New pool").click()
+    new_pool(opened)
     fill(opened, "Name", "day")
     fill(opened, "Hosts of your shop", "https://shop.example/spring\nwww.shop.example")
     save(opened)
@@ -121,6 +138,51 @@ def test_a_pool_is_made_and_a_wrong_field_loses_nothing(
     assert (made["click_window_s"], made["revenue_window_s"]) == (1800, 86400)
 
 
+def test_a_short_form_makes_a_pool_with_its_links(
+    opened: Page, admin: httpx.Client, keep_picture: KeepPicture
+) -> None:
+    opened.get_by_role("button", name="New pool").click()
+    expect(opened.locator("#pool-form .field:visible")).to_have_count(4)
+    fill(opened, "Name", "short pool")
+    fill(opened, "Links on a page", "many")
+    fill(opened, "Click floor", "-1")
+    fill(opened, "Links", "https://shop.example/spring-sale\nspring")
+    save(opened)
+    wrong = opened.locator("#pool-form .field .wrong:not(:empty)")
+    expect(wrong).to_have_count(4)  # all at once
+    expect(opened.locator("#pool-form > form > .wrong")).to_have_text(
+        "4 fields need a correction; see above."
+    )
+    expect(opened.locator("#pool-form [name=pool_id]")).to_be_focused()
+    expect(opened.locator("#pool-form").get_by_role("button", name="Save")).to_be_in_viewport()
+    keep_picture(opened, "short-form")
+    assert_accessible(opened)
+    assert admin.get("/v1/pools/not-yet").status_code == 404
+    fill(opened, "Name", "short")
+    fill(opened, "Links on a page", "2")
+    fill(opened, "Click floor", "0.1")
+    addresses = "https://shop.example/spring-sale\nhttps://shop.example/a/spring-sale?x=1,2\n"
+    fill(opened, "Links", f"{addresses}https://www.shop.example/")
+    save(opened)
+    expect(opened.locator("#links-found")).to_have_text("3 links")
+    expect(opened.locator("dialog[open]")).to_have_count(0)
+    made = admin.get("/v1/pools/short").json()
+    assert made["allowed_hosts"] == ["shop.example", "www.shop.example"]
+    stored = admin.get("/v1/pools/short/links").json()["links"]
+    assert {(one["link_id"], one["title"]) for one in stored} == {
+        ("spring-sale", "Spring sale"),
+        ("spring-sale-2", "Spring sale"),
+        ("www.shop", "Www.shop"),
+    }
+    opened.get_by_role("button", name="New pool").click()
+    fill(opened, "Name", "advanced")
+    opened.locator("#pool-form summary").click()
+    fill(opened, "Share of random pages", "5")
+    opened.locator("#pool-form summary").click()
+    save(opened)
+    expect(row_of(opened, "Share of random pages").locator(".wrong")).to_be_visible()
+
+
 def test_settings_change_only_what_was_changed(opened: Page, admin: httpx.Client) -> None:
     settings = POOL | {"fallback_order": ["l1"], "policy": {"name": "uniform", "settings": {}}}
     admin.put("/v1/pools/kept", json=settings).raise_for_status()
@@ -128,14 +190,14 @@ def test_settings_change_only_what_was_changed(opened: Page, admin: httpx.Client
     expect(opened.locator("#pool option[value=kept]")).to_have_count(1)
     opened.locator("#pool").select_option("kept")
     expect(opened.locator("#snippet")).to_contain_text('"kept"')
-    opened.get_by_role("button", name="Settings").click()
+    edit_settings(opened)
     assert field(opened, "Sales count for (hours)")[0] == "2"
     fill(opened, "Share of random pages", "0.1")
     save(opened)
     expect(opened.locator("#pool-form")).to_be_hidden()
     after = admin.get("/v1/pools/kept").json()
     assert after == before | {"holdout": 0.1, "changed_at": after["changed_at"]}
-    opened.get_by_role("button", name="Settings").click()
+    edit_settings(opened)
     save(opened, "Archive")
     save(opened, "Archive")
     expect(opened.locator("#pool option", has_text="kept (archived)")).to_have_count(1)
@@ -156,6 +218,7 @@ def test_links_are_pasted_checked_and_saved(
     expect(opened.locator("#pool option[value=pasted]")).to_have_count(1)
     opened.locator("#pool").select_option("pasted")
     expect(opened.locator("#links-found")).to_have_text("2 links")
+    open_tab(opened, "Links")
     opened.get_by_role("button", name="Add links").click()
     area = opened.locator("dialog[open] textarea")
     area.fill("spring,https://shop.example/1")
@@ -164,7 +227,9 @@ def test_links_are_pasted_checked_and_saved(
     area.fill(TABLE)
     save(opened, "Check")
     dialog = opened.locator("#link-form")
-    expect(dialog).to_contain_text("3 lines: 1 new, 1 as they are, 1 wrong. Mend the wrong lines")
+    expect(dialog).to_contain_text(
+        "3 lines: 1 new, 1 as they are, 1 wrong. Correct the wrong lines"
+    )
     first = dialog.locator("tbody tr").first
     expect(first.locator("td").first).to_have_text("4")
     expect(first).to_contain_text("`url` must be on one of the pool's allowed hosts")
@@ -186,6 +251,7 @@ def test_a_thousand_pasted_links_are_saved_in_parts(opened: Page, admin: httpx.C
     expect(opened.locator("#pool option[value=thousand]")).to_have_count(1)
     opened.locator("#pool").select_option("thousand")
     expect(opened.locator("#snippet")).to_contain_text('"thousand"')
+    open_tab(opened, "Links")
     opened.get_by_role("button", name="Add links").click()
     table = "\n".join(f"p{n};https://shop.example/{n}" for n in range(1_100))
     opened.locator("dialog[open] textarea").fill(f"link_id;url\n{table}")
@@ -232,7 +298,7 @@ def test_a_key_is_made_shown_once_and_revoked(
 
 
 def test_a_form_outlives_a_service_that_does_not_answer(opened: Page) -> None:
-    opened.get_by_role("button", name="New pool").click()
+    new_pool(opened)
     fill(opened, "Name", "typed")
     fill(opened, "Hosts of your shop", "shop.example")
     opened.route("**/v1/pools/typed", lambda route: route.abort())
@@ -269,8 +335,9 @@ def test_the_first_pool_is_made_in_the_browser(
     page.keyboard.press("Enter")
     expect(page.locator("dialog[open] input[name=pool_id]")).to_be_focused()
     page.keyboard.type("home")
-    fill(page, "Hosts of your shop", "shop.example")
     keep_picture(page, "first-pool-form")
+    page.locator("#pool-form summary").click()
+    fill(page, "Hosts of your shop", "shop.example")
     assert_accessible(page)
     page.locator("dialog[open] input[name=slots]").press("Enter")
     expect(page.locator("#link-form")).to_be_visible()
@@ -283,6 +350,12 @@ def test_the_first_pool_is_made_in_the_browser(
     save(page, "Make a key")
     expect(page.locator("#new-key")).to_have_value(re.compile("^sw_pk_"))
     key = page.locator("#new-key").input_value()
+    save(page, "Close")
+    expect(page.locator("#snippet")).to_contain_text(f'data-slotwise-key="{key}"')
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy the snippet").click()
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied == page.locator("#snippet").text_content()
     answer = httpx.post(
         f"{server.url}/v1/pools/home/page",
         headers={"authorization": f"Bearer {key}", "origin": "https://shop.example"},
@@ -299,6 +372,7 @@ def test_counts_of_the_past_are_imported(
     admin.post("/v1/pools/past/links:batch", json={"links": links(4)}).raise_for_status()
     opened.reload()
     opened.locator("#pool").select_option("past")
+    open_tab(opened, "Links")
     opened.get_by_role("button", name="Import counts").click()
     label = "Counts, one link on each line"
     fill(opened, label, "link\tviews\tclicks\nl0\t1000\t2000")
@@ -323,7 +397,7 @@ def test_counts_of_the_past_are_imported(
 def test_a_pool_is_told_of_visitors_slots_and_policy(
     opened: Page, admin: httpx.Client, keep_picture: KeepPicture
 ) -> None:
-    opened.get_by_role("button", name="New pool").click()
+    new_pool(opened)
     fill(opened, "Name", "visitors")
     fill(opened, "Hosts of your shop", "shop.example")
 
@@ -367,7 +441,7 @@ def test_a_pool_is_told_of_visitors_slots_and_policy(
         "returning": {"True": 0.15},
     }
     opened.keyboard.press("Escape")  # the form for its links
-    opened.get_by_role("button", name="Settings").click()
+    edit_settings(opened)
     shown = field(opened, "What is known of visitors")[0].splitlines()
     assert sorted(shown) == sorted(known.replace("days:", "days =").splitlines())
     assert sorted(field(opened, floors)[0].splitlines()) == sorted(promised.splitlines())

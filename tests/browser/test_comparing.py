@@ -15,6 +15,7 @@ from tests.browser.looking import (
     KeepPicture,
     assert_accessible,
     money_in_words,
+    open_tab,
     sign_in,
     wait_for_charts,
 )
@@ -59,8 +60,7 @@ def test_all_pools_stand_side_by_side(
     watched: Watched, admin: httpx.Client, day: str, other: str, keep_picture: KeepPicture
 ) -> None:
     page = watched.open(day)
-    page.locator("#all-pools summary").focus()
-    page.keyboard.press("Enter")
+    page.locator("#pool").select_option("")
     rows = page.locator("#all-pools tbody tr")
     expect(rows).to_have_count(2)
     stats = admin.get(f"/v1/pools/{day}/stats").json()
@@ -69,10 +69,9 @@ def test_all_pools_stand_side_by_side(
     figure, _ = money_in_words(stats["groups"][0]["revenue_per_view_micros"])
     expect(first).to_contain_text(figure)
     expect(page.locator("#all-pools tbody tr", has_text="other")).to_contain_text("none")
-    wait_for_charts(page)
     keep_picture(page, "all-pools")
     assert_accessible(page)
-    page.locator("#all-pools").get_by_role("button", name="other").click()
+    page.locator("#all-pools").get_by_role("link", name="other").click()
     expect(page.locator("#pool")).to_have_value("other")
     expect(page.locator("#links-found")).to_have_text("3 links")
 
@@ -112,9 +111,10 @@ def test_periods_and_pools_fit_a_phone(
     watched: Watched, day: str, other: str, keep_picture: KeepPicture, dark: bool
 ) -> None:
     page = watched.open(day, width=320, dark=dark)
-    page.locator("#all-pools summary").click()
-    expect(page.locator("#all-pools tbody tr")).to_have_count(2)
     expect(page.locator("#period tbody tr")).to_have_count(len(ROWS))
+    assert page.evaluate("document.documentElement.scrollWidth") <= 320
+    page.locator("#pool").select_option("")
+    expect(page.locator("#all-pools tbody tr")).to_have_count(2)
     assert page.evaluate("document.documentElement.scrollWidth") <= 320
     keep_picture(page, f"comparing-phone-{'dark' if dark else 'light'}")
     assert_accessible(page)
@@ -125,6 +125,7 @@ def test_every_table_is_saved_as_csv(
 ) -> None:
     page = watched.open(other)
     expect(page.locator("#links-found")).to_have_text("3 links")
+    open_tab(page, "Links")
     links = saved(page, "#links .csv", tmp_path)
     assert [row["link_id"] for row in links] == ["f2", "f1", "f3"]  # by title
     # What a spreadsheet would run is text.
@@ -134,9 +135,11 @@ def test_every_table_is_saved_as_csv(
         "Plain, with comma",
     ]
     assert {row["currency"] for row in links} == {"EUR"}
-    page.locator("#all-pools summary").click()
+    page.locator("#pool").select_option("")
     expect(page.locator("#all-pools tbody tr")).to_have_count(2)
     assert [row["pool"] for row in saved(page, "#all-pools .csv", tmp_path)] == ["day", "other"]
+    page.locator("#pool").select_option(other)
+    open_tab(page, "Overview")
     expect(page.locator("#period tbody tr")).to_have_count(len(ROWS))
     periods = saved(page, "#period .csv", tmp_path)
     assert [(row["period"], row["pages"]) for row in periods] == [
@@ -145,10 +148,12 @@ def test_every_table_is_saved_as_csv(
         ("before", "chosen"),
         ("before", "random"),
     ]
+    open_tab(page, "Settings")
     changes = saved(page, "#changes .csv", tmp_path)
     assert [row["what"] for row in changes][-2:] == ["added 3 links", "added the pool"]
     page.locator("#pool").select_option("day")
     expect(page.locator("#links-found")).to_have_text("8 links")
+    open_tab(page, "Overview")
     activity = saved(page, "#health .csv", tmp_path)
     assert sum(int(row["views"]) for row in activity) == 2880
     page.get_by_role("button", name="Keys").click()
@@ -166,7 +171,7 @@ def test_ten_thousand_characters_of_links_are_all_saved(
     admin.put("/v1/pools/many", json=settings).raise_for_status()
     links = [{"link_id": f"m{n}", "url": f"https://shop.example/{n}"} for n in range(450)]
     admin.post("/v1/pools/many/links:batch", json={"links": links}).raise_for_status()
-    page = watched.open("many")
+    page = watched.open("many", "links")
     expect(page.locator("#links-found")).to_have_text("450 links")
     rows = saved(page, "#links .csv", tmp_path)
     assert {row["link_id"] for row in rows} == {link["link_id"] for link in links}
@@ -179,6 +184,7 @@ def test_a_note_is_written_drawn_and_removed(
     page = watched.open(day)
     wait_for_charts(page)
     n_marks = page.locator("#floor-chart .annotation").count()
+    open_tab(page, "Settings")
     page.get_by_role("button", name="Add a note").click()
     sign_in(page, server.admin_key)
     dialog = page.locator("#note-form")
@@ -195,8 +201,10 @@ def test_a_note_is_written_drawn_and_removed(
     dialog.get_by_role("button", name="Save the note").click()
     note = page.locator("#change-list li", has_text="<i>Campaign</i> began")
     expect(note).to_contain_text("16 Jan 2027, 02:00, by first start")
+    open_tab(page, "Overview")
     page.locator("#floor-chart").scroll_into_view_if_needed()
     expect(page.locator("#floor-chart .annotation")).to_have_count(n_marks + 1)
+    open_tab(page, "Settings")
     note.get_by_role("button", name="Remove").click()
     page.locator("#ask").get_by_role("button", name="Remove").click()
     expect(note).to_have_count(0)

@@ -12,10 +12,12 @@ from playwright.sync_api import Page, Request, expect
 from slotwise.service.server import BackgroundServer
 from tests.browser.conftest import Watched
 from tests.browser.looking import (
+    TABS,
     KeepPicture,
     assert_accessible,
     in_words,
     money_in_words,
+    open_tab,
     sign_in,
     wait_for_charts,
 )
@@ -93,7 +95,7 @@ def test_the_slider_tells_what_another_floor_gives(
     slider.focus()
     slider.press("Home")
     expect(gives).to_contain_text("A floor of 0.00 clicks per view would give about")
-    expect(gives).to_contain_text(f"€{most_revenue / 1000:,.2f} per 1,000 views")
+    expect(gives).to_contain_text(f"€{most_revenue / 1000:,.0f} per 1,000 views")
     expect(gives).to_contain_text("more than the present floor")
     slider.press("End")
     expect(gives).to_contain_text("less than the present floor")
@@ -113,7 +115,48 @@ def test_the_slider_asks_the_log_when_it_comes_to_rest(
         expect(says).to_contain_text("It would have kept the floor.")
 
 
+def test_tabs_work_by_keyboard_and_by_address(opened: Page, watched: Watched, day: str) -> None:
+    tabs = opened.get_by_role("tab")
+    assert tabs.all_text_contents() == list(TABS)
+    opened.locator("#tab-overview").focus()
+    for key, name in (("ArrowRight", "links"), ("End", "settings"), ("ArrowRight", "overview")):
+        opened.keyboard.press(key)
+        expect(opened.locator(f"#tab-{name}")).to_be_focused()
+        expect(opened.locator(f"#panel-{name}")).to_be_visible()
+        expect(opened.locator("[role=tabpanel]:visible")).to_have_count(1)
+        assert opened.url.endswith(f"?pool={day}#{name}")
+    opened.keyboard.press("ArrowLeft")
+    opened.keyboard.press("ArrowLeft")
+    opened.keyboard.press("Home")
+    opened.keyboard.press("Tab")  # one stop for all tabs
+    assert not opened.evaluate("document.activeElement.matches('[role=tab]')")
+    opened.go_back()
+    expect(opened.locator("#panel-visitors")).to_be_visible()
+    expect(opened.locator("#segments")).to_be_hidden()
+    opened.get_by_role("link", name="Settings").click()
+    expect(opened.locator("#panel-settings")).to_be_visible()
+    expect(watched.open(day, "links").locator("#panel-links")).to_be_visible()
+
+
+def test_several_pools_begin_with_a_list(
+    watched: Watched, server: BackgroundServer, day: str, admin: httpx.Client
+) -> None:
+    admin.put("/v1/pools/second", json=POOL).raise_for_status()
+    page = watched.page()
+    page.goto(server.url)
+    expect(page.locator("#all-pools")).to_be_visible()
+    expect(page.locator("#figures")).to_be_hidden()
+    assert_accessible(page)
+    page.get_by_role("link", name=day, exact=True).click()
+    expect(page.locator("#pool-name")).to_have_text(day)
+    expect(page.locator("#all-pools")).to_be_hidden()
+    assert page.url.endswith(f"/?pool={day}")
+    page.go_back()
+    expect(page.locator("#all-pools")).to_be_visible()
+
+
 def test_links_are_sorted_found_and_paged(opened: Page) -> None:
+    open_tab(opened, "Links")
     header = opened.get_by_role("columnheader", name="Clicks per view")
     header.get_by_role("button").click()
     expect(header).to_have_attribute("aria-sort", "descending")
@@ -134,6 +177,7 @@ def test_a_link_is_retired_pinned_and_brought_back(
     opened: Page, watched: Watched, server: BackgroundServer, admin: httpx.Client, day: str
 ) -> None:
     watched.allowed_errors = ("401",)
+    open_tab(opened, "Links")
     row = opened.locator('tr[data-link="l7"]')
     dialog = opened.locator("#ask")
     row.get_by_role("button", name="Retire Offer 7").click()
@@ -200,8 +244,10 @@ def test_a_pool_that_does_not_exist_is_said_not_to(watched: Watched, day: str) -
     watched.allowed_errors = ("404",)
     page = watched.open("nope")
     expect(page.locator("#trouble")).to_contain_text('There is no pool "nope"; these are')
+    expect(page.locator("#all-pools")).to_be_visible()
     page.locator("#pool").select_option(day)
     expect(page.locator("#trouble")).to_be_hidden()
+    expect(page.locator("#figures")).to_be_visible()
 
 
 def test_views_of_one_moment_are_drawn_as_points(watched: Watched, admin: httpx.Client) -> None:
@@ -248,7 +294,7 @@ def test_hostile_names_are_text(
         for n, title in enumerate(HOSTILE)
     ]
     admin.post("/v1/pools/hostile/links:batch", json={"links": hostile}).raise_for_status()
-    page = watched.open("hostile")
+    page = watched.open("hostile", "links")
     expect(page.locator("td.name b")).to_have_count(len(HOSTILE))
     assert sorted(names(page)) == sorted(HOSTILE)
     assert page.locator("#links img, #links script, #links a, #changes img").count() == 0
@@ -301,10 +347,13 @@ def test_a_store_that_goes_away_is_told_and_comes_back(
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_it_fits_a_phone(watched: Watched, day: str, keep_picture: KeepPicture, dark: bool) -> None:
     page = watched.open(day, width=320, dark=dark)
-    wait_for_charts(page)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 320
-    keep_picture(page, "phone-dark" if dark else "phone")
-    assert_accessible(page)
+    for tab in TABS:
+        open_tab(page, tab)
+        if tab in ("Overview", "Links"):
+            wait_for_charts(page)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 320
+        keep_picture(page, f"phone-{tab.lower()}-dark" if dark else f"phone-{tab.lower()}")
+        assert_accessible(page)
 
 
 def test_it_is_dark_where_people_want_it_dark(
@@ -320,12 +369,25 @@ def test_it_is_dark_where_people_want_it_dark(
 
 def test_the_keyboard_reaches_everything(opened: Page) -> None:
     reached = set()
-    for _ in range(60):
-        opened.keyboard.press("Tab")
-        reached.add(
-            opened.evaluate("document.activeElement.id || document.activeElement.textContent")
-        )
-    assert {"pool", "other-floor", "find", "role", "Clicks per view", "Retire", "Pin"} <= reached
+    for tab in TABS:
+        open_tab(opened, tab)
+        for _ in range(60):
+            opened.keyboard.press("Tab")
+            reached.add(
+                opened.evaluate("document.activeElement.id || document.activeElement.textContent")
+            )
+    assert {
+        "pool",
+        "tab-links",
+        "edit-pool",
+        "add-rule",
+        "other-floor",
+        "find",
+        "role",
+        "Clicks per view",
+        "Retire",
+        "Pin",
+    } <= reached
     assert "change-list" in reached
 
 
@@ -334,18 +396,28 @@ def test_whatever_has_the_focus_shows_it(opened: Page) -> None:
       const focused = document.activeElement;
       return [focused.outerHTML.slice(0, 80), getComputedStyle(focused).outlineStyle];
     }"""
-    n_focused, element = 0, ""
-    while n_focused < 500 and not element.startswith("<body"):  # the body is past the last one
-        opened.keyboard.press("Tab")
-        element, outline = opened.evaluate(look)
-        assert outline == "solid" or element.startswith("<body"), element
-        n_focused += 1
-    assert 25 < n_focused < 500
+    n_focused = 0
+    for tab in TABS:
+        open_tab(opened, tab)
+        element = ""
+        while n_focused < 500 and not element.startswith("<body"):  # past the last one
+            opened.keyboard.press("Tab")
+            element, outline = opened.evaluate(look)
+            assert outline == "solid" or element.startswith("<body"), element
+            n_focused += 1
+    assert 50 < n_focused < 500
 
 
 def test_the_keyboard_sorts_finds_slides_and_pins(
     opened: Page, server: BackgroundServer, keep_picture: KeepPicture
 ) -> None:
+    slider = opened.locator("#other-floor")
+    slider.focus()
+    before = opened.locator("#other-floor-gives").text_content()
+    opened.keyboard.press("ArrowLeft")
+    expect(opened.locator("#other-floor-gives")).not_to_have_text(before or "")
+    opened.locator("#tab-overview").focus()
+    opened.keyboard.press("ArrowRight")
     heading = opened.locator("th[data-column=name]")
     heading.get_by_role("button").focus()
     opened.keyboard.press("Enter")
@@ -355,10 +427,6 @@ def test_the_keyboard_sorts_finds_slides_and_pins(
     opened.locator("#find").focus()
     opened.keyboard.type("offer 3")
     expect(opened.locator("#links-found")).to_have_text("1 of 8 links")
-    opened.locator("#other-floor").focus()
-    before = opened.locator("#other-floor-gives").text_content()
-    opened.keyboard.press("ArrowLeft")
-    expect(opened.locator("#other-floor-gives")).not_to_have_text(before or "")
     pin = opened.get_by_role("button", name="Pin Offer 3")
     pin.focus()
     opened.keyboard.press("Enter")
@@ -453,7 +521,7 @@ def test_ten_thousand_links_stay_usable(
     for start in range(0, len(many), 1000):
         batch = {"links": many[start : start + 1000]}
         admin.post("/v1/pools/big/links:batch", json=batch).raise_for_status()
-    page = watched.open("big")
+    page = watched.open("big", "links")
     expect(page.locator("#links-found")).to_have_text("10,000 links")
     assert page.locator("tr[data-link]").count() == 20
     keep_picture(page, "ten-thousand-links")

@@ -29,7 +29,7 @@ def simulate(page: Page, **typed: str) -> None:
 def test_it_answers_in_days_with_intervals(
     watched: Watched, day: str, keep_picture: KeepPicture, dark: bool
 ) -> None:
-    page = watched.open(day, dark=dark)
+    page = watched.open(day, "settings", dark=dark)
     page.get_by_role("link", name="How much traffic do I need?").click()
     expect(page.locator("#plan [name=links]")).to_have_value("8")
     simulate(page, max_views="4000", earned="20", click_rate="0.2", click_floor="0.3")

@@ -7,7 +7,7 @@ from playwright.sync_api import Page, expect
 
 from slotwise.service.server import BackgroundServer
 from tests.browser.conftest import Watched
-from tests.browser.looking import KeepPicture, assert_accessible, sign_in
+from tests.browser.looking import KeepPicture, assert_accessible, open_tab, sign_in
 
 
 def fill(page: Page, label: str, value: str) -> None:
@@ -29,6 +29,7 @@ def test_a_rule_is_made_changed_and_retired(
     page = watched.open(day)
     page.get_by_role("button", name="Sign in").click()
     sign_in(page, server.admin_key)
+    open_tab(page, "Settings")
     panel = page.locator("#rules")
     expect(panel).to_contain_text("No rules")
     panel.get_by_role("button", name="Add a rule").click()
@@ -79,6 +80,7 @@ def test_a_budget_of_money_stays_one_of_money(
     page = watched.open(day)
     page.get_by_role("button", name="Sign in").click()
     sign_in(page, server.admin_key)
+    open_tab(page, "Settings")
     panel = page.locator("#rules")
     panel.get_by_role("button", name="Add a rule").click()
     fill(page, "Name", "campaign")

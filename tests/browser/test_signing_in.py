@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 
 from slotwise.service.server import BackgroundServer
 from tests.browser.conftest import Watched
-from tests.browser.looking import KeepPicture, assert_accessible
+from tests.browser.looking import KeepPicture, assert_accessible, open_tab
 from tests.browser.simulated_day import POOL, DayClock, links
 
 STORED = "JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie])"
@@ -59,6 +59,7 @@ def test_people_elsewhere_sign_in_to_look_and_stay_signed_in(
     page.reload()
     expect(page.locator("#figures")).to_be_visible()
 
+    open_tab(page, "Links")
     page.get_by_role("button", name="Retire Offer 3").click()
     expect(page.locator("#sign-in-dialog")).to_contain_text("Changes need an admin key.")
     page.locator("#sign-in-dialog input").fill(key)
@@ -94,6 +95,7 @@ def test_a_session_that_ended_asks_to_sign_in_and_loses_nothing(
     expect(page.locator("#who")).to_contain_text("(may change)")
     watched.allowed_errors = ("401",)
     clock.advance(3600)
+    open_tab(page, "Links")
     page.get_by_role("button", name="Pin Offer 2").click()
     page.locator("#ask-position").fill("2")
     page.locator("#ask").get_by_role("button", name="Pin").click()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -191,6 +193,31 @@ def test_the_demo_shows_what_it_learns(capsys: pytest.CaptureFixture[str]) -> No
     assert re.fullmatch(r"\| Copper kettle +\|( +\S+ \|){5}", kettle)
     assert not set(printed) & {chr(27), chr(13)}
     assert printed.endswith("\n")
+
+
+@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
+def test_the_demo_stops_cleanly_and_leaves_no_files(tmp_path: Path, stop: signal.Signals) -> None:
+    demo = subprocess.Popen(
+        [sys.executable, "-m", "slotwise", "demo", "--no-open"],
+        env=os.environ | {"TMPDIR": str(tmp_path), "PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert demo.stdout is not None
+    for line in demo.stdout:
+        if "Stop with Ctrl-C" in line:
+            break
+    assert list(tmp_path.iterdir())
+    demo.send_signal(stop)
+    printed, complaints = demo.communicate(timeout=120)
+    assert demo.returncode == 0, complaints
+    assert printed.endswith("Stopped. Nothing was stored.\n")
+    assert not complaints
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(ProcessLookupError):  # nor does a child
+        os.killpg(demo.pid, 0)
 
 
 def test_the_demo_says_what_was_earned_and_kept() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import tempfile
 import threading
 import time
@@ -125,7 +126,7 @@ def demo_command(
 ) -> None:
     """Open a small shop with simulated visitors and watch the service learn what to show them.
 
-    Nothing is stored: the store is a temporary file. It runs until Ctrl-C.
+    Nothing is stored: the store is a temporary file. It runs until Ctrl-C or SIGTERM.
 
     Examples:
 
@@ -134,6 +135,16 @@ def demo_command(
       slotwise demo --seconds 60 --seed 7 --port 8470
     """
     console = Console()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C
+    try:
+        _open_shop(console, seconds, seed, port, open_shop)
+    except KeyboardInterrupt:
+        console.print("Stopped. Nothing was stored.")
+
+
+def _open_shop(
+    console: Console, seconds: float | None, seed: int, port: int, open_shop: bool
+) -> None:
     with tempfile.TemporaryDirectory(prefix="slotwise-demo-") as folder:
         settings = Settings(
             port=port, store=f"sqlite:///{Path(folder) / 'demo.db'}", fold_every_s=0.5, seed=seed
@@ -145,16 +156,13 @@ def demo_command(
         ):
             service = server.context.service
             service.directory.put_key(page_key.record, "demo", system_clock_us()).result()
-            try:
-                console.print("Starting the shop.")
-                make_shop(client, server.url)
-                introduce(console, server.url, server.admin_key)
-                if open_shop and console.is_terminal:
-                    webbrowser.open(f"{server.url}/shop")
-                declared = declare_features(server.url, server.admin_key)
-                run(client, DemoVisitors(seed), seconds, console, declared)
-            except KeyboardInterrupt:
-                console.print("Stopped. Nothing was stored.")
+            console.print("Starting the shop.")
+            make_shop(client, server.url)
+            introduce(console, server.url, server.admin_key)
+            if open_shop and console.is_terminal:
+                webbrowser.open(f"{server.url}/shop")
+            declared = declare_features(server.url, server.admin_key)
+            run(client, DemoVisitors(seed), seconds, console, declared)
 
 
 def introduce(console: Console, url: str, admin_key: str) -> None:
@@ -167,7 +175,7 @@ def introduce(console: Console, url: str, admin_key: str) -> None:
         "",
         f"The shop shows {N_SLOTS} of {len(PRODUCTS)} products. Simulated visitors click and buy",
         "at the rates under *true*, which the service does not know: it learns them. People at",
-        "a phone, at a desk and those who come back differ: see *Segments* on the dashboard.",
+        "a phone, at a desk and those who come back differ: see *Visitors* on the dashboard.",
         f"It earns as much as it can while a page brings {CLICK_FLOOR} clicks on average, the",
         f"floor. You may click and buy as well; clicks count for {CLICK_WINDOW_S} seconds here,",
         "later ones are reported as late. Stop with Ctrl-C.",
@@ -191,7 +199,11 @@ def make_shop(client: Client, url: str) -> None:
     )
     for name, product in PRODUCTS.items():
         client.put_link(
-            SHOP_POOL, name, url=f"{url}/shop/products/{name}", title=product.title_and_price
+            SHOP_POOL,
+            name,
+            url=f"{url}/shop/products/{name}",
+            title=product.title,
+            metadata={"price": product.price},
         )
 
 

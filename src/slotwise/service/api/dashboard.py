@@ -45,6 +45,7 @@ FILES = (
         "segments.js",
         "service.js",
         "session.js",
+        "tabs.js",
         "words.js",
         "icon.svg",
     ],

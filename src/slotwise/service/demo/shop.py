@@ -23,9 +23,9 @@ class Product(NamedTuple):
     price_micros: int
 
     @property
-    def title_and_price(self) -> str:
-        """What a link to it says."""
-        return f"{self.title}, {self.price_micros // 1_000_000} €"
+    def price(self) -> str:
+        """The price as the shop writes it."""
+        return f"{self.price_micros // 1_000_000} €"
 
 
 PRODUCTS = {
@@ -70,8 +70,7 @@ def shop_operations(page_key: str) -> Operations:
         if name not in PRODUCTS:
             raise RequestProblem("unknown-route", "the shop has no such product")
         found = PRODUCTS[name]
-        price = f"{found.price_micros / 1e6:.2f}"
-        return _filled("product.html", request, PRODUCT=name, TITLE=found.title, PRICE=price)
+        return _filled("product.html", request, PRODUCT=name, TITLE=found.title, PRICE=found.price)
 
     @operations.add("GET /shop/files/{name}", None)
     async def shop_file(_context: ServiceContext, request: Request) -> Answer:
@@ -103,7 +102,7 @@ def shop_operations(page_key: str) -> Operations:
 def _filled(name: str, request: Request, **values: str) -> Answer:
     """Answer a page of the shop with the values filled in; they are constants, never input."""
     page = load_asset(PACKAGE, name)
-    content = page.content
+    content = page.content.replace(b"{PICTURES}", load_asset(PACKAGE, "pictures.svg").content)
     for mark, value in values.items():
         content = content.replace(b"{%s}" % mark.encode(), value.encode())
     return answer_asset(Asset(content, page.content_type), request, _GUARDED)

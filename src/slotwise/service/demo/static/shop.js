@@ -8,6 +8,7 @@ document.addEventListener("click", (event) => {
 }, true);
 
 document.addEventListener("slotwise", (event) => {
+  for (const anchor of document.querySelectorAll("a[data-slotwise-link]")) anchor.querySelector("use").setAttribute("href", `#${anchor.dataset.slotwiseLink}`);
   const how = event.detail.holdout ? "at random, as one page in five is, to compare with" : "by what it has learned so far";
   document.querySelector("#chosen").textContent = `slotwise chose these three ${how}.`;
 });

@@ -1,4 +1,4 @@
-// What people can do from the page: the buttons above the figures, and the one beside the slider.
+// What people can do from the page: the buttons of the service, of the pool and of the slider.
 
 import * as alertForm from "./alert_form.js";
 import * as confirm from "./confirm.js";
@@ -6,6 +6,7 @@ import * as keyForm from "./key_form.js";
 import * as knownForm from "./known_form.js";
 import * as linkForm from "./link_form.js";
 import * as poolForm from "./pool_form.js";
+import { useKey } from "./panels.js";
 import { askToChange } from "./session.js";
 
 const at = (selector) => document.querySelector(selector);
@@ -16,8 +17,7 @@ export function take(names, overview) {
   pools = names;
   pool = overview;
   at("#acts").hidden = false;
-  for (const id of ["edit-pool", "edit-links", "import-counts"]) at(`#${id}`).hidden = pool === null;
-  at("#to-plan").href = pool === null ? "/plan" : `/plan?${knownToPlan(pool)}`;
+  if (pool) at("#to-plan").href = `/plan?${knownToPlan(pool)}`;
 }
 
 // What the calculator need not ask for again.
@@ -40,15 +40,17 @@ export function listen(choose, refresh) {
   at("#edit-alerts").addEventListener("click", alertForm.open);
   linkForm.listen(refresh);
   knownForm.listen(refresh);
-  poolForm.listen((pool_id, isNew) => {
+  poolForm.listen((pool_id, isNew, csv) => {
     choose(pool_id);
-    if (isNew) linkForm.open({ pool_id });
+    if (csv) linkForm.add({ pool_id }, csv);
+    else if (isNew) linkForm.open({ pool_id });
   }, () => confirm.askToArchive(pool));
   for (const id of ["new-pool", "first-pool"]) at(`#${id}`).addEventListener("click", () => poolForm.openNew(pools));
   at("#edit-pool").addEventListener("click", () => afterSigningIn(() => poolForm.openSettings(pool)));
   at("#edit-links").addEventListener("click", () => linkForm.open(pool));
   at("#import-counts").addEventListener("click", () => knownForm.open(pool));
-  for (const id of ["edit-keys", "page-key"]) at(`#${id}`).addEventListener("click", () => keyForm.open(pools, pool?.pool_id));
+  at("#edit-keys").addEventListener("click", () => keyForm.open(pools, pool?.pool_id));
+  at("#page-key").addEventListener("click", () => keyForm.open(pools, pool.pool_id, useKey));
   at("#set-floor").addEventListener("click", () => {
     const slider = at("#other-floor");
     const floor = Math.round(Number(slider.value) * 1e6) / 1e6;

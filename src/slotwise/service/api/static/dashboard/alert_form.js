@@ -1,7 +1,7 @@
 // Alerts: where they go, what was told, and a button that sends a test.
 
 import { download } from "./download.js";
-import { element, makeDialog } from "./form.js";
+import { copyButton, element, makeDialog, stack } from "./form.js";
 import { call } from "./service.js";
 import { time } from "./words.js";
 
@@ -9,12 +9,12 @@ const form = makeDialog({ id: "alert-form", yes: "Send a test", submit, wide: tr
 const address = element("p", { className: "words" });
 const secret = element("input", { id: "alert-secret", readOnly: true, type: "password", "aria-label": "The secret that messages are signed with" });
 const reveal = element("button", { type: "button", textContent: "Show" });
-const signing = element("p", {}, "Messages are signed with this secret: ", secret, " ", reveal);
+const signing = element("p", {}, "Messages are signed with this secret: ", secret, " ", reveal, " ", copyButton(() => secret.value, "the secret"));
 const active = element("ul");
 const told = element("p", { role: "status", className: "words" });
 const list = element("tbody");
 const head = element("thead", {}, element("tr", {}, ...["When", "What", "Pool", "Outcome"].map((text) => element("th", { scope: "col", textContent: text }))));
-const scroller = element("div", { className: "scroller", tabIndex: 0, role: "region", "aria-label": "What was told" }, element("table", {}, head, list));
+const scroller = element("div", { className: "scroller", tabIndex: 0, role: "region", "aria-label": "What was told" }, element("table", { className: "stacked" }, head, list));
 const csv = element("button", { type: "button", className: "csv", textContent: "CSV of the messages" });
 form.body.append(address, signing, active, told, scroller, element("p", {}, csv));
 form.no.textContent = "Close";
@@ -48,6 +48,7 @@ async function renew() {
   list.replaceChildren(...deliveries.map((one) => element("tr", {}, ...[
     time(Date.parse(one.sent_at) * 1000), one.state === "test" ? "test" : `${one.alert} ${one.state}`, one.pool_id || "–", outcome(one),
   ].map((text) => element("td", { textContent: text })))));
+  stack(scroller.firstChild);
 }
 
 export async function open() {

@@ -11,6 +11,7 @@ import * as poolsTable from "./pools_table.js";
 import * as rules from "./rules.js";
 import { call, poolAddress } from "./service.js";
 import * as session from "./session.js";
+import * as tabs from "./tabs.js";
 import { clock } from "./words.js";
 
 const EVERY_MS = 4000;
@@ -20,7 +21,7 @@ const at = (selector) => document.querySelector(selector);
 
 let pool = null;
 let chosen = new URLSearchParams(location.search).get("pool");
-let missing = null; // the pool of the address, where there is none of that name
+let missing = ""; // says that there is no pool of the name in the address
 let timer;
 let asking = new AbortController();
 let turning = new AbortController();
@@ -66,22 +67,29 @@ async function renew(signal) {
   choosePool(pools);
   at("#welcome").hidden = true;
   at("#no-pools").hidden = pools.length > 0;
-  at("#figures").hidden = pools.length === 0;
   if (chosen === null) {
+    pool = null;
     acting.take(pools, null);
-    tell("");
+    if (pools.length > 0) await poolsTable.show(signal);
+    at("#figures").hidden = true;
+    at("#all-pools").hidden = pools.length === 0;
+    document.title = "slotwise";
+    at("#freshness").textContent = `As of ${clock(Date.now() * 1000)}`;
+    tell(missing);
     return;
   }
   const figures = chosen === guess && guessed ? guessed : await figuresOf(chosen);
   signal.throwIfAborted();
   pool = figures.overview;
+  at("#all-pools").hidden = true;
+  at("#figures").hidden = false;
+  at("#freshness").textContent = `As of ${clock(pool.now_us)}`;
   panels.show(pool);
   acting.take(pools, pool);
-  poolsTable.show(pools, chosen);
   // Somebody who has sorted meanwhile gets those rows by another call.
   if (query === String(links.query())) showRows(figures.links);
   readLibrary();
-  tell(pool.trouble || (missing === null ? "" : `There is no pool "${missing}"; these are the figures of ${chosen}.`));
+  tell(pool.trouble || missing);
 }
 
 async function namesOfPools(signal) {
@@ -112,25 +120,33 @@ async function turn() {
   }
 }
 
+// Fill the list of pools. A single pool is shown at once; of several, the one of the address.
 function choosePool(pools) {
   const select = at("#pool");
   const running = pools.filter((one) => !one.archived).concat(pools.filter((one) => one.archived));
-  if (!running.some((one) => one.pool_id === chosen)) {
-    missing = chosen;
-    chosen = running[0]?.pool_id ?? null;
-  }
+  const wrong = chosen;
+  if (!running.some((one) => one.pool_id === chosen)) chosen = pools.length === 1 ? running[0].pool_id : null;
   at(".pool-choice").hidden = pools.length === 0;
-  const wanted = running.map((one) => `${one.pool_id}${one.archived ? " (archived)" : ""}`);
-  if (JSON.stringify(wanted) !== JSON.stringify([...select.options].map((option) => option.text))) {
-    select.replaceChildren(...running.map((one, i) => new Option(wanted[i], one.pool_id)));
+  const options = running.map((one) => [`${one.pool_id}${one.archived ? " (archived)" : ""}`, one.pool_id]);
+  if (pools.length > 1) options.unshift(["All pools", ""]);
+  if (JSON.stringify(options.map(([text]) => text)) !== JSON.stringify([...select.options].map((option) => option.text))) {
+    select.replaceChildren(...options.map(([text, value]) => new Option(text, value)));
   }
   select.value = chosen ?? "";
+  if (wrong !== null && wrong !== chosen) missing = `There is no pool "${wrong}"; these are ${chosen === null ? "the pools" : `the figures of ${chosen}`}.`;
 }
 
 function choose(pool_id) {
-  [chosen, missing] = [pool_id, null];
-  history.replaceState(null, "", `?pool=${encodeURIComponent(chosen)}`);
+  [chosen, missing] = [pool_id || null, ""];
+  history.pushState(null, "", `${location.pathname}${pool_id ? `?pool=${encodeURIComponent(pool_id)}` : ""}${location.hash}`);
   links.startOver();
+  refresh();
+}
+
+function follow() {
+  const asked = new URLSearchParams(location.search).get("pool");
+  if (asked === chosen) return;
+  [chosen, missing] = [asked, ""];
   refresh();
 }
 
@@ -138,13 +154,15 @@ at("#pool").addEventListener("change", (event) => choose(event.target.value));
 at("#links .csv").addEventListener("click", () => links.save(pool).catch(explain));
 document.addEventListener("visibilitychange", () => document.hidden || refresh());
 addEventListener("online", refresh);
+addEventListener("popstate", follow);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", refresh);
 
+tabs.listen();
 session.listen(refresh);
 acting.listen(choose, refresh);
 changes.listen(refresh);
 rules.listen(refresh);
 period.listen();
-poolsTable.listen(choose);
+poolsTable.listen();
 links.listen(turn);
 refresh();

@@ -13,6 +13,36 @@ export function element(tag, properties = {}, ...children) {
   return made;
 }
 
+// Name the cells of a table, which stand in one column on a narrow window: there the roles of a table are lost.
+export function stack(table) {
+  const labels = [...table.tHead.rows[0].cells].filter((cell) => !cell.hidden).map((cell) => cell.textContent);
+  table.setAttribute("role", "table");
+  for (const part of [table.tHead, table.tBodies[0]]) part.setAttribute("role", "rowgroup");
+  for (const heading of table.tHead.rows[0].cells) if (heading.tagName === "TH") heading.setAttribute("role", "columnheader");
+  for (const row of table.rows) row.setAttribute("role", "row");
+  for (const row of table.tBodies[0].rows) {
+    for (const [i, cell] of [...row.cells].entries()) {
+      cell.setAttribute("role", cell.tagName === "TH" ? "rowheader" : "cell");
+      cell.dataset.label = labels[i];
+    }
+  }
+}
+
+// A button that copies what `read` returns, and says so for a moment.
+export function copyButton(read, what) {
+  const button = element("button", { type: "button", textContent: "Copy", "aria-label": `Copy ${what}` });
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(read());
+      button.textContent = "Copied";
+    } catch {
+      button.textContent = "Select it, then copy"; // without TLS browsers have no clipboard
+    }
+    setTimeout(() => { button.textContent = "Copy"; }, 2000);
+  });
+  return button;
+}
+
 // A number as people type it; what is no number is sent as it is, and the service says so.
 export function number(text) {
   const typed = text.trim().replace(",", ".");
@@ -29,7 +59,7 @@ function plain(detail, rule) {
   const what = kind === "int" ? "a whole number" : "a number";
   if (kind !== "int" && kind !== "float") return "This does not have the form that is described above.";
   const words = { ">=": "at least", "<=": "at most", ">": "more than", "<": "less than" };
-  return compared ? `This must be ${what}, ${words[compared]} ${limit}.` : `This must be ${what}.`;
+  return compared ? `This must be ${what}, ${words[compared]} ${Number(limit)}.` : `This must be ${what}.`;
 }
 
 // `pointer` is where the field stands in the body of the call.
@@ -48,17 +78,19 @@ export function makeField({ name, pointer = `/${name}`, label, hint = "", kind =
   } });
 }
 
-// Say beside each field what is wrong with it; return whether there was such a field.
+// Say at each field what is wrong with it; return how many there were.
 export function tellFields(fields, error) {
-  let isTold = false;
+  const told = new Set();
   for (const { pointer, detail } of error.errors ?? []) {
     const field = fields.find((one) => pointer === one.pointer || pointer.startsWith(`${one.pointer}/`));
     if (!field || field.hidden) continue;
     field.tell(plain(detail, field.rule));
-    if (!isTold) field.control.focus();
-    isTold = true;
+    const folded = field.closest("details");
+    if (folded) folded.open = true;
+    told.add(field);
   }
-  return isTold;
+  fields.find((one) => told.has(one))?.control.focus();
+  return told.size;
 }
 
 // `submit` makes the change; what it throws is shown. The dialog closes unless it returns false.
@@ -92,7 +124,8 @@ export function makeDialog({ id, yes, fields = [], submit, wide = false }) {
   }
 
   async function tell(error) {
-    if (!tellFields(fields, error)) wrong.textContent = await refusal(error);
+    const n = tellFields(fields, error);
+    if (n !== 1) wrong.textContent = n ? `${n} fields need a correction; see above.` : await refusal(error);
   }
 
   async function open(heading, said = "") {
@@ -102,6 +135,7 @@ export function makeDialog({ id, yes, fields = [], submit, wide = false }) {
     words.hidden = !said;
     clear();
     dialog.showModal();
+    fields.find((field) => !field.hidden)?.control.focus(); // not the part that scrolls
     return true;
   }
 

@@ -2,7 +2,7 @@
 
 import { confirm } from "./confirm.js";
 import { download } from "./download.js";
-import { element, makeDialog, makeField } from "./form.js";
+import { copyButton, element, makeDialog, makeField, stack } from "./form.js";
 import { call } from "./service.js";
 import { time } from "./words.js";
 
@@ -14,15 +14,15 @@ const label = makeField({ name: "label", label: "Whose key it is", hint: "For ex
 const scope = makeField({ name: "scope", pointer: "/scopes", kind: "choice", label: "What it may do", options: SCOPES });
 const pool = makeField({ name: "pool_id", kind: "choice", label: "For the pool", hint: "A key on a page asks for links of one pool." });
 const form = makeDialog({ id: "key-form", yes: "Make a key", fields: [label, scope, pool], submit, wide: true });
-const secret = element("input", { id: "new-key", readOnly: true, "aria-label": "The new key", spellcheck: false });
-const copy = element("button", { type: "button", textContent: "Copy" });
-const made = element("div", { className: "made", role: "status", hidden: true }, element("p", { textContent: "This is the key. It is shown once: keep it now." }), secret, " ", copy);
+const secret = element("input", { id: "new-key", className: "secret", readOnly: true, "aria-label": "The new key", spellcheck: false });
+const made = element("div", { className: "made", role: "status", hidden: true }, element("p", { textContent: "This is the key. It is shown once: store it now." }), secret, " ", copyButton(() => secret.value, "the key"));
 const list = element("tbody");
 const head = element("thead", {}, element("tr", {}, ...["Key", "May", "Made", ""].map((text) => element(text ? "th" : "td", text ? { scope: "col", textContent: text } : {}))));
-const scroller = element("div", { className: "scroller", tabIndex: 0, role: "region", "aria-label": "Keys" }, element("table", {}, head, list));
+const scroller = element("div", { className: "scroller", tabIndex: 0, role: "region", "aria-label": "Keys" }, element("table", { className: "stacked" }, head, list));
 form.body.append(made, scroller);
 form.no.textContent = "Close";
 let listed = [];
+let take = () => {};
 const csv = element("button", { type: "button", className: "csv", textContent: "CSV of the keys" });
 scroller.after(element("p", {}, csv));
 
@@ -33,6 +33,7 @@ async function submit() {
   const key = await call("/v1/keys", { method: "POST", body });
   secret.value = key.key;
   made.hidden = false;
+  if (chosen === "page") take(body.pool_id, key.key);
   secret.focus();
   secret.select();
   label.control.value = "";
@@ -63,13 +64,16 @@ async function renew() {
   keys.sort((one, other) => Boolean(one.revoked_at) - Boolean(other.revoked_at) || other.created_at.localeCompare(one.created_at));
   listed = keys;
   list.replaceChildren(...keys.map(row));
+  stack(scroller.firstChild);
 }
 
 function fit() {
   pool.hidden = scope.control.value !== "page";
 }
 
-export async function open(pools, pool_id) {
+// `taken` gets the pool and the key of a page that is made.
+export async function open(pools, pool_id, taken = () => {}) {
+  take = taken;
   pool.control.replaceChildren(...pools.filter((one) => !one.archived).map((one) => new Option(one.pool_id, one.pool_id)));
   if (pool_id) pool.control.value = pool_id;
   secret.value = "";
@@ -84,9 +88,5 @@ export function listen() {
     ["key_id", "label", "scopes", "pool", "made", "revoked"], ...listed.map((key) => [key.key_id, key.label, key.scopes.join(" "), key.pool_id, key.created_at, key.revoked_at]),
   ]));
   scope.control.addEventListener("change", fit);
-  copy.addEventListener("click", async () => {
-    await navigator.clipboard?.writeText(secret.value).catch(() => {});
-    secret.select();
-  });
   form.dialog.addEventListener("close", () => { secret.value = ""; });
 }

@@ -1,6 +1,6 @@
 // Links by a table that was pasted: every line is checked by the service and shown before anything is stored.
 
-import { element, makeDialog, makeField } from "./form.js";
+import { element, makeDialog, makeField, stack } from "./form.js";
 import { call, poolAddress } from "./service.js";
 import { count } from "./words.js";
 
@@ -14,7 +14,7 @@ const pasted = makeField({
 const summary = element("p", { className: "words", role: "status" });
 const lines = element("tbody");
 const head = element("thead", {}, element("tr", {}, ...["Line", "Link", "Address", "Title", "What happens"].map((text) => element("th", { scope: "col", textContent: text }))));
-const scroller = element("div", { className: "scroller", tabIndex: 0, role: "region", "aria-label": "The lines as they were read" }, element("table", {}, head, lines));
+const scroller = element("div", { className: "scroller", tabIndex: 0, role: "region", "aria-label": "The lines as they were read" }, element("table", { className: "stacked" }, head, lines));
 const form = makeDialog({ id: "link-form", yes: "Check", fields: [pasted], submit, wide: true });
 form.body.append(summary, scroller);
 let pool_id = "";
@@ -37,12 +37,13 @@ function show(answer) {
     const texts = [one.line, one.link_id, one.url, one.title].map((text) => element("td", { textContent: text }));
     return element("tr", {}, ...texts, says);
   }));
+  stack(scroller.firstChild);
   scroller.hidden = shown.length === 0;
   const n = (what) => answer.lines.filter((one) => one.what === what).length;
   const parts = [["new", "new"], ["changed", "changed"], ["back", "coming back"], ["same", "as they are"], ["wrong", "wrong"]].filter(([what]) => n(what)).map(([what, said]) => `${count(n(what))} ${said}`);
   const more = answer.lines.length > shown.length ? ` The first ${MAX_SHOWN} are shown, wrong ones first.` : "";
   summary.textContent = `${count(answer.lines.length)} lines: ${parts.join(", ")}.${more}`;
-  if (n("wrong")) summary.textContent += " Mend the wrong lines above, then check again; nothing is stored before.";
+  if (n("wrong")) summary.textContent += " Correct the wrong lines above, then check again; nothing is stored before.";
 }
 
 async function submit() {
@@ -75,6 +76,19 @@ export function open(pool) {
   if (pool_id !== pool.pool_id) forget();
   pool_id = pool.pool_id;
   return form.open(`Links of ${pool_id}`);
+}
+
+// Save a table of links at once; where a line is wrong, show it in the form instead.
+export async function add(pool, csv) {
+  [pool_id, pasted.control.value] = [pool.pool_id, csv];
+  forget();
+  try {
+    await submit();
+    if (checked !== null) await submit();
+    else await form.open(`Links of ${pool_id}`);
+  } catch (error) {
+    if (await form.open(`Links of ${pool_id}`)) await form.tell(error);
+  }
 }
 
 export function listen(saved) {

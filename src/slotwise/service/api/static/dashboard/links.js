@@ -2,6 +2,7 @@
 
 import { drawSpark } from "./charts.js";
 import { amount, download, range } from "./download.js";
+import { stack } from "./form.js";
 import { call, poolAddress } from "./service.js";
 import { count, lately, rateRange, revenueRange, share } from "./words.js";
 
@@ -32,7 +33,6 @@ export function listen(refresh) {
   for (const [column, label] of COLUMNS) {
     const heading = document.createElement("th");
     heading.scope = "col";
-    heading.setAttribute("role", "columnheader");
     if (NUMBERS.has(column)) heading.className = "number";
     if (column) {
       const button = document.createElement("button");
@@ -88,10 +88,8 @@ function element(tag, text, className = "") {
   return made;
 }
 
-function cell(label, className, ...content) {
+function cell(className, ...content) {
   const made = element("td", "", className);
-  made.setAttribute("role", "cell");
-  made.dataset.label = label;
   made.append(...content);
   return made;
 }
@@ -138,7 +136,6 @@ function showSpark(spark, link, pool) {
 
 function buildRow(link, pool, act, spark) {
   const row = document.createElement("tr");
-  row.setAttribute("role", "row");
   row.dataset.link = link.link_id;
   const name = element("b", link.title || link.link_id);
   const below = element("small", link.title ? `${link.link_id} · ${link.url}` : link.url);
@@ -148,16 +145,16 @@ function buildRow(link, pool, act, spark) {
   roles.append(badge, ...(pin ? [element("small", `pinned at position ${pin.position}`)] : []));
   const unknown = link.settled_views === 0;
   row.append(
-    cell("Link", "name", name, below),
-    cell("Role", "", roles),
-    cell("Share of views", "number", share(link.share_lately ?? link.share), ...(link.share_lately === null ? [] : [element("small", `now ${share(link.share)}`)])),
-    cell("Settled views", "number", count(link.settled_views)),
-    cell("Pending", "number", count(link.pending_views)),
-    cell("Clicks per view", "number", unknown ? "not known yet" : withRange(rateRange(link.click_rate))),
-    cell("Per 1,000 views", "number", unknown ? "not known yet" : withRange(revenueRange(link.revenue_per_view_micros, pool.currency))),
-    cell("Lately", "", spark),
-    cell("Why", "why", element("small", link.why)),
-    cell("Actions", "", actions(link, pool, act)),
+    cell("name", name, below),
+    cell("", roles),
+    cell("number", share(link.share_lately ?? link.share), ...(link.share_lately === null ? [] : [element("small", `now ${share(link.share)}`)])),
+    cell("number", count(link.settled_views)),
+    cell("number", count(link.pending_views)),
+    cell("number", unknown ? "not known yet" : withRange(rateRange(link.click_rate))),
+    cell("number", unknown ? "not known yet" : withRange(revenueRange(link.revenue_per_view_micros, pool.currency))),
+    cell("", spark),
+    cell("why", element("small", link.why)),
+    cell("actions", actions(link, pool, act)),
   );
   return row;
 }
@@ -179,6 +176,7 @@ export function show(table, pool, act) {
   shown.clear();
   for (const one of rows) shown.set(one.link_id, one);
   body.replaceChildren(...rows.map((one) => one.row));
+  stack(body.parentElement);
   if (focus) body.querySelector(`tr[data-link="${CSS.escape(focus[0])}"] [data-action="${focus[1]}"]`)?.focus();
   for (const heading of document.querySelectorAll("#links th[data-column]")) {
     const sorted = heading.dataset.column === state.sort;

@@ -6,6 +6,7 @@ import { amount, download, moment } from "./download.js";
 import * as segments from "./segments.js";
 import * as period from "./period.js";
 import * as rules from "./rules.js";
+import { copyButton } from "./form.js";
 import { call } from "./service.js";
 import * as words from "./words.js";
 
@@ -15,8 +16,12 @@ let pool = null;
 export function show(overview) {
   pool = overview;
   document.title = `${pool.pool_id} · slotwise`;
-  at("#freshness").textContent = `As of ${words.clock(pool.now_us)}`;
+  const [said, tone] = words.condition(pool);
+  at("#pool-name").textContent = pool.pool_id;
+  at("#condition .words").textContent = said;
+  at("#condition .dot").className = `dot ${tone}`;
   showStart();
+  showSettings();
   showEarning();
   showFloor();
   showCost();
@@ -27,15 +32,29 @@ export function show(overview) {
   segments.show(pool);
 }
 
+const pageKeys = new Map(); // made on this page, and forgotten with it
+
+// Put the key of a page into the snippet of its pool.
+export function useKey(pool_id, key) {
+  pageKeys.set(pool_id, key);
+  showStart();
+}
+
+// The snippet is in the way once everything has arrived: then it is under the settings.
 function showStart() {
-  at("#start").hidden = pool.has_view && pool.has_click && pool.has_sale;
+  const isDone = pool.has_view && pool.has_click && pool.has_sale;
+  const [start, panel] = [at("#start"), at(isDone ? "#panel-settings" : "#panel-overview")];
+  if (start.parentElement !== panel) isDone ? at("#pool-settings").after(start) : panel.prepend(start);
+  start.classList.toggle("wide", !isDone);
+  at("#checklist").hidden = isDone;
   const lines = [
-    `<ul data-slotwise-pool="${pool.pool_id}" data-slotwise-slots="${pool.slots}" data-slotwise-key="sw_pk_...">`,
+    `<ul data-slotwise-pool="${pool.pool_id}" data-slotwise-slots="${pool.slots}" data-slotwise-key="${pageKeys.get(pool.pool_id) ?? "sw_pk_..."}">`,
     '  <li><a href="https://...">A link for when the service is away</a></li>',
     "</ul>",
     `<script async src="${location.origin}/slotwise.js"></` + "script>",
   ];
   at("#snippet").textContent = lines.join("\n");
+  at("#page-key").classList.toggle("main", !pageKeys.has(pool.pool_id));
   for (const [name, done, waiting] of [
     ["view", "The first page was seen.", "Waiting for the first view."],
     ["click", "The first click came in.", "Waiting for the first click."],
@@ -46,6 +65,10 @@ function showStart() {
     item.classList.toggle("done", came);
     item.querySelector(".words").textContent = came ? done : waiting;
   }
+}
+
+function showSettings() {
+  at("#pool-settings .facts").replaceChildren(...words.settingFacts(pool).flatMap(([term, text]) => fact(term, text)));
 }
 
 function element(tag, text) {
@@ -166,6 +189,7 @@ function showHealth() {
   at("#health .facts").replaceChildren(...facts.flatMap(([term, text]) => fact(term, text)));
 }
 
+at("#page-key").before(copyButton(() => at("#snippet").textContent, "the snippet"));
 slider.addEventListener("input", showOtherFloor);
 slider.addEventListener("change", askLog);
 at("#health .csv").addEventListener("click", () => download(`${pool.pool_id}-activity`, [

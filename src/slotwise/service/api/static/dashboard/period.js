@@ -2,7 +2,7 @@
 
 import { drawWhenSeen, ink } from "./drawing.js";
 import { amount, download, moment, range } from "./download.js";
-import { element } from "./form.js";
+import { element, stack } from "./form.js";
 import { call, poolAddress, sentence } from "./service.js";
 import * as words from "./words.js";
 
@@ -76,9 +76,10 @@ function draw(answer) {
   const change = (i) => (before[i][1] && now[i][1] !== null ? words.signedShare(now[i][1] / before[i][1] - 1) : "–");
   at("#period tbody").replaceChildren(...now.map(([name, , text], i) => element("tr", {},
     element("th", { scope: "row", textContent: name }), ...[text, before[i][2], change(i)].map((one) => element("td", { className: "number", textContent: one })))));
+  stack(at("#period table"));
   const day = (us) => new Date(us / 1000).toLocaleDateString(navigator.language, { dateStyle: "medium" });
   const said = (period) => `${day(period.from_us)} to ${day(period.until_us - 1e6)}`;
-  at("#period .verdict").textContent = now[0][1] ? `${said(found.this)}, beside ${said(found.before)}. Reported so far; the newest views still grow.` : `No page was shown from ${said(found.this)}.`;
+  at("#period .verdict").textContent = now[0][1] ? `${said(found.this)}, compared with ${said(found.before)}. Reported so far; the newest views still grow.` : `No page was shown from ${said(found.this)}.`;
   at("#period-chart").hidden = found.this.spans.length === 0;
   if (found.this.spans.length > 0) drawChart();
 }

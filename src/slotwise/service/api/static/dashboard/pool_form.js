@@ -12,7 +12,6 @@ const seconds = (size) => ({
 });
 const plainNumber = { read: number, show: String };
 
-
 // Features as people write them: a line for each.
 const isNumbers = (words) => words.every((word) => word !== "" && Number.isFinite(Number(word)));
 function features(text) {
@@ -59,16 +58,40 @@ function slotWeights(text) {
   return isNumbers(words) ? words.map(Number) : text.trim().toLowerCase();
 }
 
+// Addresses as people paste them, one on each line, as a table of links; a table stays as it is.
+const isTable = (text) => /(^|[,;\t])\s*"?url"?\s*([,;\t]|$)/i.test(text.trim().split("\n")[0]);
+const quoted = (text) => `"${text.replaceAll('"', '""')}"`;
+function linkTable(text) {
+  const lines = text.split("\n").map((line) => line.trim()).filter(Boolean);
+  if (lines.length === 0 || isTable(text)) return text.trim();
+  const ids = new Set();
+  const rows = lines.map((line) => {
+    const { pathname, hostname } = new URL(line);
+    const slug = (pathname.split("/").filter(Boolean).at(-1) ?? hostname).replace(/\.\w+$/, "").replace(/[^A-Za-z0-9._:-]+/g, "-").slice(0, 50) || "link";
+    let id = slug;
+    for (let n = 2; ids.has(id); n += 1) id = `${slug}-${n}`;
+    ids.add(id);
+    const title = slug.replace(/[-_]+/g, " ").trim();
+    return [id, line, title.slice(0, 1).toUpperCase() + title.slice(1)].map(quoted).join(",");
+  });
+  return ["link_id,url,title", ...rows].join("\n");
+}
+const isAddress = (text) => URL.canParse(text) && /^https?:$/.test(new URL(text).protocol);
+const addresses = (text) => text.match(/https?:\/\/[^\s,;"]+/g) ?? [];
+
 const FIELDS = [
   { name: "pool_id", label: "Name", hint: "Letters, digits and . _ : - ; pages ask for the pool by it, so it stays.", maxLength: 64, read: (text) => text.trim() },
   { name: "slots", label: "Links on a page", hint: "How many places the list has.", value: "3", inputMode: "numeric", ...plainNumber },
   { name: "click_floor", label: "Click floor", hint: "The fewest clicks per view that you accept. If you do not know, begin with what the page brings now.", value: "0", inputMode: "decimal", ...plainNumber },
+  { name: "links", kind: "area", rows: 4, label: "Links", hint: "One address on each line, or a table whose first line names the columns link_id, url and title.", placeholder: "https://shop.example/spring-sale" },
+];
+const ADVANCED = [
   {
-    name: "amount", pointer: "/max_revenue/amount_micros", label: "The most that one click can bring", hint: "A larger sale counts as this amount: 99 of 100 sales should lie below.",
+    name: "amount", pointer: "/max_revenue/amount_micros", label: "The most that one click can bring", hint: "A larger sale counts as this amount: 99 of 100 sales should be below.",
     value: "50", inputMode: "decimal", rule: "This must be more than 0, and 10,000,000 at most.",
   },
   { name: "currency", pointer: "/max_revenue/currency", label: "Currency", hint: "Three capital letters, such as EUR.", value: "EUR", maxLength: 3, read: (text) => text.trim().toUpperCase() },
-  { name: "allowed_hosts", kind: "area", rows: 2, label: "Hosts of your shop", hint: "Where links may lead and pages may stand, one on each line: shop.example", read: hosts, show: (value) => value.join("\n") },
+  { name: "allowed_hosts", kind: "area", rows: 2, label: "Hosts of your shop", hint: "Where links may lead and pages may be, one on each line: shop.example. Empty: the hosts of the links.", read: hosts, show: (value) => value.join("\n") },
   { name: "holdout", label: "Share of random pages", hint: "From 0 to 1. They show what slotwise earns: 0.05 is a good beginning.", value: "0.05", inputMode: "decimal", ...plainNumber },
   { name: "explore", label: "Share of random links", hint: "From 0 to 1. With 0.02 the log can say what another floor would have brought.", value: "0", inputMode: "decimal", ...plainNumber },
   { name: "click_window_s", label: "Clicks count for (minutes)", hint: "After the page was seen.", value: "30", inputMode: "decimal", ...seconds(60) },
@@ -79,27 +102,30 @@ const FIELDS = [
   { name: "slot_weights", label: "Slots", hint: "Leave it empty to find out how often each place is clicked (learn); equal, where all places are alike; or known weights: 1.6, 0.9, 0.5", rule: "This must be empty, learn, equal, none, or a number for each place.", read: slotWeights, show: (value) => (Array.isArray(value) ? value.join(", ") || "none" : value ?? "") },
 ];
 
-const rows = FIELDS.map(({ value, read, show, ...field }) => makeField(field));
-const controls = Object.fromEntries(FIELDS.map((field, i) => [field.name, rows[i].control]));
-const NAME = rows[0];
+const ALL = [...FIELDS, ...ADVANCED];
+const rows = ALL.map(({ value, read, show, ...field }) => makeField(field));
+const controls = Object.fromEntries(ALL.map((field, i) => [field.name, rows[i].control]));
+const [NAME, LINKS] = [rows[0], rows[3]];
 let known = [];
 let editing = null;
 let before = {};
 let afterwards = () => {};
 
 const form = makeDialog({ id: "pool-form", yes: "Save", fields: rows, submit });
+const advanced = element("details", {}, element("summary", { textContent: "Advanced settings" }), element("div", {}, ...rows.slice(FIELDS.length)));
+form.body.append(advanced);
 const archive = element("button", { type: "button", textContent: "Archive", id: "archive" });
 form.no.before(archive);
 
-const typed = () => Object.fromEntries(FIELDS.map(({ name }) => [name, controls[name].value]));
+const typed = () => Object.fromEntries(ALL.map(({ name }) => [name, controls[name].value]));
 
 function bodyOf(values) {
   const body = {};
-  for (const { name, read } of FIELDS) if (name !== "pool_id" && read && name !== "currency" && name in values) body[name] = read(values[name]);
+  for (const { name, read } of ALL) if (name !== "pool_id" && read && name !== "currency" && name in values) body[name] = read(values[name]);
   if ("amount" in values || "currency" in values) {
     const amount = number(controls.amount.value);
     const amount_micros = typeof amount === "number" ? Math.round(amount * 1e6) : amount;
-    body.max_revenue = { amount_micros, currency: FIELDS[4].read(controls.currency.value) };
+    body.max_revenue = { amount_micros, currency: controls.currency.value.trim().toUpperCase() };
   }
   return body;
 }
@@ -113,30 +139,48 @@ async function submit() {
     return;
   }
   const pool_id = values.pool_id.trim();
-  const refused = (detail) => { throw Object.assign(new Error(detail), { status: 422, errors: [{ pointer: "/pool_id", detail }] }); };
-  if (!pool_id) refused("Please fill this in.");
-  if (!/^[A-Za-z0-9._:-]{1,64}$/.test(pool_id)) refused("The name must have 1 to 64 letters, digits and . _ : -");
-  if (known.includes(pool_id)) refused("There is a pool with this name already.");
-  await call(`/v1/pools/${encodeURIComponent(pool_id)}`, { method: "PUT", body: bodyOf(values) });
-  afterwards(pool_id, true);
+  const errors = wrongHere(pool_id, values.links);
+  const body = bodyOf(values);
+  if (body.allowed_hosts.length === 0) body.allowed_hosts = [...new Set(addresses(values.links).filter((one) => URL.canParse(one)).map((one) => new URL(one).host))];
+  // The service refuses a field that it does not know: it names the other wrong fields and stores nothing.
+  if (errors.length > 0) body.not_yet = true;
+  try {
+    await call(`/v1/pools/${encodeURIComponent(errors.length > 0 ? "not-yet" : pool_id)}`, { method: "PUT", body });
+  } catch (error) {
+    if (errors.length === 0 || !error.status) throw error;
+    throw Object.assign(new Error(error.message), { status: 422, errors: [...errors, ...error.errors] });
+  }
+  afterwards(pool_id, true, linkTable(values.links));
+}
+
+// What the page itself can see.
+function wrongHere(pool_id, links) {
+  const errors = [];
+  const refuse = (pointer, detail) => errors.push({ pointer, detail });
+  if (!pool_id) refuse("/pool_id", "Please fill this in.");
+  else if (!/^[A-Za-z0-9._:-]{1,64}$/.test(pool_id)) refuse("/pool_id", "The name must have 1 to 64 letters, digits and . _ : -");
+  else if (known.includes(pool_id)) refuse("/pool_id", "There is a pool with this name already.");
+  const wrong = isTable(links) ? undefined : links.split("\n").map((line) => line.trim()).find((line) => line && !isAddress(line));
+  if (wrong) refuse("/links", `Each line must be an address such as https://shop.example/1, got “${wrong.slice(0, 80)}”.`);
+  return errors;
 }
 
 export function openNew(pools) {
   known = pools.map((one) => one.pool_id);
   editing = null;
-  NAME.hidden = false;
+  NAME.hidden = LINKS.hidden = advanced.open = false;
   archive.hidden = true;
-  for (const { name, value } of FIELDS) controls[name].value = value ?? "";
+  for (const { name, value } of ALL) controls[name].value = value ?? "";
   return form.open("A new pool", "A pool is a list of links on a page. Everything but the name can be changed later.");
 }
 
 export async function openSettings(pool) {
   const stored = await call(`/v1/pools/${encodeURIComponent(pool.pool_id)}`);
   editing = pool.pool_id;
-  NAME.hidden = true;
+  NAME.hidden = LINKS.hidden = advanced.open = true;
   archive.hidden = pool.archived;
   const values = { ...stored, amount: stored.max_revenue.amount_micros / 1e6, currency: stored.max_revenue.currency };
-  for (const { name, show = String } of FIELDS) controls[name].value = show(values[name]);
+  for (const { name, show = String } of ALL) controls[name].value = name in values ? show(values[name]) : "";
   before = typed();
   return form.open(`Settings of ${pool.pool_id}`, pool.archived ? "The pool is archived: saving brings it back." : "");
 }

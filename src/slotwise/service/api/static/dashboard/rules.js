@@ -1,7 +1,7 @@
 // Rules of the pool: what each asks for, delivers and costs. A rule is checked by the service before it is saved.
 
 import { confirm } from "./confirm.js";
-import { element, makeDialog, makeField, number } from "./form.js";
+import { element, makeDialog, makeField, number, stack } from "./form.js";
 import { call } from "./service.js";
 import { count, perThousand, rate, time } from "./words.js";
 
@@ -126,7 +126,7 @@ function row(rule) {
     return made;
   };
   const about = rule.group ? `group ${rule.group}` : rule.links.join(", ");
-  const first = element("td", {}, rule.name, element("br"), element("small", { textContent: about }));
+  const first = element("th", { scope: "row" }, rule.name, element("br"), element("small", { textContent: about }));
   const told = element("td", { textContent: progress(rule.goals) });
   if (rule.violated) told.append(told.textContent ? element("br") : "", element("span", { className: "wrong", textContent: rule.detail }));
   const cells = [asks(rule), `${rate(rule.slots_now)} now, ${rate(rule.slots_delivered)} so far`, perThousand(rule.cost_micros, pool.currency)];
@@ -143,8 +143,9 @@ export function show(overview) {
   shown = now;
   const violated = pool.rules.filter((rule) => rule.violated).length;
   at("#rules .verdict").textContent = pool.rules.length === 0 ? "No rules: every link may have any slot." : violated === 0 ? "All rules are kept." : `${count(violated)} of ${count(pool.rules.length)} rules cannot be kept.`;
-  at("#rules .scroller").hidden = pool.rules.length === 0;
+  at("#rules table").hidden = pool.rules.length === 0;
   at("#rules tbody").replaceChildren(...pool.rules.map(row));
+  stack(at("#rules table"));
 }
 
 export function listen(saved) {

@@ -1,11 +1,13 @@
 // The panel "Segments": what visitors with each feature value bring against the average, and the slots.
 
 import { download } from "./download.js";
+import { stack } from "./form.js";
 import { call, poolAddress } from "./service.js";
 import * as words from "./words.js";
 
 const panel = document.querySelector("#segments");
 const at = (selector) => panel.querySelector(selector);
+const none = document.querySelector("#no-segments");
 const FLAGS = { True: "yes", False: "no" };
 let asking = new AbortController();
 let shown = null;
@@ -13,7 +15,7 @@ let shown = null;
 export async function show(pool) {
   asking.abort();
   const mine = (asking = new AbortController());
-  if (shown?.pool_id !== pool.pool_id) panel.hidden = true;
+  if (shown?.pool_id !== pool.pool_id) panel.hidden = none.hidden = true;
   try {
     const figures = await call(`${poolAddress(pool.pool_id)}/segments`, { signal: mine.signal });
     if (!mine.signal.aborted) put(figures);
@@ -25,10 +27,13 @@ export async function show(pool) {
 function put(figures) {
   shown = figures;
   panel.hidden = figures.values.length === 0 && figures.slots.length === 0;
+  none.hidden = !panel.hidden;
   at(".verdict").textContent = [verdict(figures), ...mostlyRare(figures)].join(" ");
-  at(".scroller").hidden = at(".csv").parentElement.hidden = figures.values.length === 0;
+  at("table").hidden = at(".csv").parentElement.hidden = figures.values.length === 0;
+  at(".early").hidden = !figures.values.some((one) => one.value === "(rare)");
   at(".floor-column").hidden = !hasFloors(figures);
   at("tbody").replaceChildren(...rows(figures));
+  stack(at("table"));
   putSlots(figures);
 }
 
@@ -66,7 +71,7 @@ function rows(figures) {
 
 function row(one, figures) {
   const made = document.createElement("tr");
-  const value = one.value === "(rare)" ? "rare, or not listed yet then" : FLAGS[one.value] ?? one.value;
+  const value = one.value === "(rare)" ? "rare or not listed yet" : FLAGS[one.value] ?? one.value;
   const name = cell("th", one.value ? `${one.feature}: ${value}` : one.feature);
   name.scope = "row";
   const { revenue_per_view_micros: revenue, clicks_per_view: clicks } = one;
@@ -110,9 +115,10 @@ function cell(tag, text, name = "") {
 }
 
 function withInterval(figure, interval) {
-  const made = cell("td", figure, "number");
-  const below = cell("small", interval);
-  made.append(document.createElement("br"), below);
+  const made = cell("td", "", "number");
+  const both = cell("span", figure);
+  both.append(cell("small", interval));
+  made.append(both);
   return made;
 }
 
@@ -137,6 +143,7 @@ function putSlots(figures) {
     made.append(name, weight, cell("td", interval, "number"), cell("td", standing(slot)));
     return made;
   }));
+  stack(box.querySelector("table"));
 }
 
 // The link that stands in a slot on more than half of the pages.

@@ -22,12 +22,16 @@ export const rate = (x) => numbers({ minimumFractionDigits: 2, maximumFractionDi
 // Small sums keep three digits that say something.
 export function money(micros, currency) {
   const amount = micros / 1e6;
-  const digits = amount === 0 || Math.abs(amount) >= 1 ? 2 : Math.min(6, 2 - Math.floor(Math.log10(Math.abs(amount))));
-  return numbers({ style: "currency", currency, minimumFractionDigits: 2, maximumFractionDigits: digits }).format(amount);
+  const size = Math.abs(amount);
+  const digits = size >= 1000 ? 0 : size === 0 || size >= 1 ? 2 : Math.min(6, 2 - Math.floor(Math.log10(size)));
+  return numbers({ style: "currency", currency, minimumFractionDigits: Math.min(2, digits), maximumFractionDigits: digits }).format(amount);
 }
 
-// Of a thousand views nobody counts parts of a cent.
-export const perThousand = (micros, currency) => numbers({ style: "currency", currency }).format(micros / 1000);
+// An estimate of a thousand views, without an interval: of hundreds nobody counts cents.
+export function perThousand(micros, currency) {
+  const digits = Math.abs(micros) >= 1e5 ? 0 : 2;
+  return numbers({ style: "currency", currency, minimumFractionDigits: digits, maximumFractionDigits: digits }).format(micros / 1000);
+}
 
 // The step to which an estimate is rounded: two digits of the width of its interval.
 const stepOf = ({ low, high }) => (high > low ? 10 ** (Math.floor(Math.log10(high - low)) - 1) : 0);
@@ -98,17 +102,14 @@ export function earning(pool) {
   if (!pool.holdout && !holdout) {
     return `${earned}. There is nothing to compare with: show random pages to a share of the views, 5 % say (Settings).`;
   }
-  if (!isCertain(lift)) return `Too early to say. ${earned}. Whether that is more than random pages earn is not known yet${needed(pool)}.`;
+  if (!isCertain(lift)) return `Too early to say. ${earned}. Whether that is more than random pages earn is not known yet: it takes ${needed(pool)}, if they are like those so far.`;
   const [by, range] = liftRange(lift);
   if (lift.low > 0) return `Yes. ${earned}: ${by} against random pages, certainly more (${range}).`;
   return `No. ${earned}: ${by} against random pages, which certainly earn more (${range}).`;
 }
 
-// How many page views it takes until a lift is known.
-function needed({ lift_views_needed: more }) {
-  if (more === null) return ": it takes about 20 sales on random pages";
-  return `: it takes about ${count(Number(more.toPrecision(2)))} more views, if they are like those so far`;
-}
+// How much it takes until a lift is known.
+const needed = ({ lift_views_needed: more }) => (more === null ? "about 20 sales on random pages" : `about ${count(Number(more.toPrecision(2)))} more views`);
 
 // How the pool is, in one sentence, and how that looks: met, learning or infeasible.
 export function condition(pool) {
@@ -121,7 +122,7 @@ export function condition(pool) {
   const by = isCertain(pool.lift) ? liftRange({ ...pool.lift, mean: Math.abs(pool.lift.mean) })[0].replace("+", "") : "";
   const earns = !policy?.revenue_views ? "Its first views have not settled yet"
     : by ? (pool.lift.low > 0 ? `It earns ${by} more than random pages` : `It earns ${by} less than random pages`)
-    : pool.holdout || random ? `Too early to compare it with random pages${needed(pool)}`
+    : pool.holdout || random ? `It is too early to compare it with random pages (${needed(pool)})`
     : `It earns ${revenueRange(policy.revenue_per_view_micros, pool.currency)[0]} per 1,000 views`;
   const keeps = pool.click_floor === 0 ? "it has no click floor"
     : pool.floor.status === "met" ? "its click floor is met"
@@ -204,6 +205,18 @@ export function healthFacts(pool) {
       `Of all pools since ${start}: ${count(pool.refused_since_start)}, unreadable ones too`],
     ["Duplicates", `${things(pool.duplicates, "event")} came again since ${start}: counted once`],
     ["Quarantined", `${things(pool.n_quarantined, "event")} of all pools ${pool.n_quarantined === 1 ? "waits" : "wait"} for a page that nobody knows yet`],
+  ];
+}
+
+export function settingFacts(pool) {
+  return [
+    ["Links on a page", `${count(pool.slots)} of ${count(pool.n_links)}`],
+    ["Click floor", pool.click_floor ? `${rate(pool.click_floor)} clicks per view` : "none"],
+    ["Random pages", pool.holdout ? share(pool.holdout) : "none"],
+    ["Clicks count for", duration(pool.click_window_s)],
+    ["Sales count for", duration(pool.revenue_window_s)],
+    ["Hosts", pool.allowed_hosts.join(", ") || "none"],
+    ["Policy", pool.policy],
   ];
 }
 
