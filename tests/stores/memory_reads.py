@@ -75,6 +75,19 @@ class MemoryReader(StoreReader):
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
 
+    def adjustments_of(self, conversion_ids: Iterable[str]) -> list[StoredAdjustment]:
+        """Return the adjustments of conversions, in the order of arrival."""
+        of_conversions = (self._tables.adjustments_of.get(one, []) for one in conversion_ids)
+        return [self._tables.adjustments[item] for found in of_conversions for item in found]
+
+    def largest_sum(self, pool_id: str, link_id: str) -> int:
+        counters = self.counters(pool_id)
+        of_links = [one for (_, name), one in counters.links.items() if name == link_id]
+        sums = [abs(one.late_revenue_micros) for one in of_links]
+        sums += [one.revenue_micros for one in of_links]
+        sums += [max(one.revenue_micros, one.revenue_squared) for one in counters.pages.values()]
+        return max(sums, default=0)
+
     def pools(self) -> list[PoolSettings]:
         """Return every pool, by id."""
         return [self._tables.pools[pool_id] for pool_id in sorted(self._tables.pools)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from threading import RLock
 
@@ -76,7 +76,9 @@ class _Batch:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
         self._reader = MemoryReader(tables)
-        self._ledger = Ledger(tables.closed_until_us, tables.latest_us, self)
+        self._ledger = Ledger(
+            tables.closed_until_us, tables.latest_us, self._reader, self._index_new_rows
+        )
         self._ledger.decisions = tables.decisions
         self._ledger.clicks = tables.clicks
         self._ledger.conversions = tables.conversions
@@ -117,31 +119,6 @@ class _Batch:
                 tables.learned[learned.pool_id] = learned
         self._index_new_rows()
         return answer
-
-    def knows_decision(self, decision_id: str) -> bool:
-        return decision_id in self._tables.decisions
-
-    def view_with_new_rows(self, decision_id: str) -> View:
-        self._index_new_rows()
-        view = self._reader.view(decision_id)
-        assert view is not None, "it is indexed just now"
-        return view
-
-    def adjustments_with_new_rows(self, conversion_id: str) -> list[StoredAdjustment]:
-        self._index_new_rows()
-        adjustment_ids = self._tables.adjustments_of.get(conversion_id, [])
-        return [self._tables.adjustments[item] for item in adjustment_ids]
-
-    def reset_times(self, pool_id: str) -> Mapping[str, int]:
-        return self._reader.reset_times(pool_id)
-
-    def largest_sum(self, pool_id: str, link_id: str) -> int:
-        counters = self._reader.counters(pool_id)
-        of_links = [one for (_, name), one in counters.links.items() if name == link_id]
-        sums = [abs(one.late_revenue_micros) for one in of_links]
-        sums += [one.revenue_micros for one in of_links]
-        sums += [max(one.revenue_micros, one.revenue_squared) for one in counters.pages.values()]
-        return max(sums, default=0)
 
     def _save_links(self, operation: SaveLinks) -> list[LinkRecord]:
         tables = self._tables

@@ -7,8 +7,8 @@ feedback, in the same transaction.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -40,6 +40,9 @@ from slotwise.service.records import (
 )
 from slotwise.service.storage.contract import AppendDecision, RecordEvent, Refusal
 
+if TYPE_CHECKING:
+    from slotwise.service.storage.sql_reads import StoreReader
+
 ClickKey = tuple[str, str, str]
 
 
@@ -65,42 +68,20 @@ class NewRows:
         self.late: dict[str, Counters] = {}
 
 
-class RareReads(Protocol):
-    """Reads that only late feedback needs; they see the rows of this batch, too."""
-
-    def knows_decision(self, decision_id: str) -> bool:
-        """Return whether the decision is stored."""
-        ...
-
-    def view_with_new_rows(self, decision_id: str) -> View:
-        """Return a decision with all that waited for it."""
-        ...
-
-    def adjustments_with_new_rows(self, conversion_id: str) -> Sequence[StoredAdjustment]:
-        """Return the adjustments of a conversion."""
-        ...
-
-    def reset_times(self, pool_id: str) -> Mapping[str, int]:
-        """Return `counted_from_us` of the links of a pool."""
-        ...
-
-    def largest_sum(self, pool_id: str, link_id: str) -> int:
-        """Return the largest sum, or square, of revenue among the counters of a link or a pool."""
-        ...
-
-
 class Ledger:
     """The rows a batch refers to, and what it adds to them.
 
     The dictionaries start with the stored rows whose keys the events of the batch name, for
-    `decisions` also those of the conversions that adjustments name.
+    `decisions` also those of the conversions that adjustments name. What only late feedback needs
+    is read by `reader`, which sees the rows of the batch after a call of `write_new_rows`.
     """
 
     def __init__(
         self,
         closed_until_us: int,
         latest_us: int,
-        rare_reads: RareReads,
+        reader: StoreReader,
+        write_new_rows: Callable[[], None],
     ) -> None:
         self.closed_until_us = closed_until_us
         self.latest_us = latest_us
@@ -109,7 +90,8 @@ class Ledger:
         self.conversions: dict[str, StoredConversion] = {}
         self.adjustments: dict[str, StoredAdjustment] = {}
         self.new = NewRows()
-        self._rare_reads = rare_reads
+        self._reader = reader
+        self._write_new_rows = write_new_rows
         self._largest_sums: dict[tuple[str, str], int] = {}
         """By pool and link, before this batch."""
 
@@ -131,12 +113,15 @@ class Ledger:
         )
         # Feedback before a decision that comes in time is in time itself.
         comes_late = stored.stored_us > stored.click_closes_us
-        if comes_late and self._rare_reads.knows_decision(stored.decision_id):
+        if comes_late and self._reader.decision(stored.decision_id) is not None:
             return
         self.decisions[stored.decision_id] = stored
         self.new.decisions.append(stored)
         if comes_late:
-            self._count_late(self._rare_reads.view_with_new_rows(stored.decision_id))
+            self._write_new_rows()
+            view = self._reader.view(stored.decision_id)
+            assert view is not None, "its row was written just now"
+            self._count_late(view)
 
     def record(self, operation: RecordEvent) -> Outcome:
         """Judge an event, keep it unless it is rejected, and say what became of it."""
@@ -191,7 +176,8 @@ class Ledger:
         self.new.conversions.append((conversion, decision is None))
         if decision is not None and verdict.outcome == "late":
             # Refunds that waited for this conversion are late with it.
-            waiting = self._rare_reads.adjustments_with_new_rows(event.conversion_id)
+            self._write_new_rows()
+            waiting = self._reader.adjustments_of([event.conversion_id])
             self._count_late(
                 View(decision=decision, conversions=(conversion,), adjustments=tuple(waiting))
             )
@@ -239,7 +225,7 @@ class Ledger:
             return None
         key = (decision.pool_id, link_id)
         if key not in self._largest_sums:
-            self._largest_sums[key] = self._rare_reads.largest_sum(*key)
+            self._largest_sums[key] = self._reader.largest_sum(*key)
         if self._largest_sums[key] <= MAX_SUM_MICROS:
             return None
         return SUM_TOO_LARGE
@@ -270,7 +256,7 @@ class Ledger:
     def _count_late(self, view: View, already: View | None = None) -> None:
         """Count what is late in `view` and not counted `already`."""
         pool_id = view.decision.pool_id
-        reset_times = self._rare_reads.reset_times(pool_id)
+        reset_times = self._reader.reset_times(pool_id)
         total = add_counters(
             self.new.late.get(pool_id, Counters()), count_late([view], reset_times)
         )

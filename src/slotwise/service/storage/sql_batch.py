@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -18,8 +18,6 @@ from slotwise.service.counting.attribution import (
     Group,
     LinkCounters,
     PageCounters,
-    StoredAdjustment,
-    View,
     fold_position,
 )
 from slotwise.service.counting.counters import (
@@ -83,7 +81,7 @@ class SqlBatch:
         self._session = session
         self._reader = StoreReader(session)
         closed_until_us, latest_us, self._n_resets = clock or self._reader.clock()
-        self._ledger = Ledger(closed_until_us, latest_us, self)
+        self._ledger = Ledger(closed_until_us, latest_us, self._reader, self._write_new_rows)
 
     def apply(self, operations: Sequence[contract.Operation]) -> list[object]:
         """Apply the operations in order and return their answers; only once.
@@ -145,26 +143,6 @@ class SqlBatch:
             case _:
                 raise InvalidInput.of("operations", "operations of a store", operation)
         return None
-
-    def knows_decision(self, decision_id: str) -> bool:
-        return self._reader.decision(decision_id) is not None
-
-    def view_with_new_rows(self, decision_id: str) -> View:
-        self._write_new_rows()
-        view = self._reader.view(decision_id)
-        assert view is not None, "its row was written just now"
-        return view
-
-    def adjustments_with_new_rows(self, conversion_id: str) -> Sequence[StoredAdjustment]:
-        self._write_new_rows()
-        return self._reader.adjustments_of([conversion_id])
-
-    def reset_times(self, pool_id: str) -> Mapping[str, int]:
-        return self._reader.reset_times(pool_id)
-
-    def largest_sum(self, pool_id: str, link_id: str) -> int:
-        """Return the largest sum of revenue among the counters of a link and of its pool."""
-        return self._reader.largest_sum(pool_id, link_id)
 
     def _load(self, operations: Sequence[contract.Operation]) -> None:
         """Load every stored row that an event of the batch names."""
