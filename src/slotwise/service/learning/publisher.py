@@ -88,8 +88,9 @@ def publish(draft: Draft, now_us: int, rng: np.random.Generator) -> Version:
                 if draft.early is not None:
                     left = np.maximum(left - draft.early.views, 0.0)
                 pages.expect_views(left, rates)
-            views_to_come = draft.progress.views_to_come(draft.pool, now_us)
-            if views_to_come:
+            if draft.pool.settings.until_us and (
+                views_to_come := draft.progress.views_to_come(draft.pool, now_us)
+            ):
                 pages.plan_for(views_to_come)
             rules = None if draft.within is None else draft.within.rules
             probabilities = pages.probabilities(rng, n_draws, rates, rules)
