@@ -7,7 +7,7 @@ import { call } from "./service.js";
 import { time } from "./words.js";
 
 const SCOPES = [
-  ["page", "ask for links on a page (may stand in HTML)"], ["decide", "ask for links from your server"], ["track", "report clicks and sales"],
+  ["page", "ask for links on a page (may be in HTML)"], ["decide", "ask for links from your server"], ["track", "report clicks and sales"],
   ["read", "look at figures"], ["admin", "change everything"],
 ];
 const label = makeField({ name: "label", label: "Whose key it is", hint: "For example: home page, shop server, Ada.", maxLength: 200 });
