@@ -8,13 +8,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from benchmarks.measuring import Row, at_most, cpu_seconds, note
-from slotwise import ConUCB, Selector
+from benchmarks.measuring import REPEATS, Row, at_most, cpu_seconds, note
+from slotwise import ConUCB, Rule, Selector
 from slotwise.environments.datasets import load_dataset
+from slotwise.policies import default_policy
 
 DATA = load_dataset("coupon-like")
 N_LINKS, N_SLOTS = DATA.n_links, DATA.n_slots
@@ -128,8 +130,46 @@ def page_views() -> list[Row]:
             "Con-UCB under a binding floor, called from Python",
             ours / plain,
             3.0,
-        )
+        ),
+        *select_with_rules(),
     ]
+
+
+def select_with_rules() -> list[Row]:
+    """Compare `select` under rules for 20 groups with `select` without rules, in turns."""
+    rules = [
+        Rule(
+            f"group {place}", range(place, N_LINKS, 20), at_least=float(place % 4 == 3), at_most=1.0
+        )
+        for place in range(20)
+    ]
+    rows = []
+    for name, policy in (("the default", default_policy()), ("Con-UCB", ConUCB(horizon=50_000))):
+        spent = [float("inf"), float("inf")]
+        floor = 0.5 * DATA.click_floor
+        selectors = [
+            Selector(range(N_LINKS), N_SLOTS, click_floor=floor, policy=policy, seed=1, rules=asked)
+            for asked in ((), rules)
+        ]
+        for selector in selectors:
+            visit = make_visit()
+            for view in range(N_VIEWS):
+                page = selector.select()
+                clicked, earned = visit(page.shown, view)  # type: ignore[arg-type]
+                selector.update(page, clicks=clicked, revenue=earned)  # type: ignore[arg-type]
+        for _ in range(REPEATS):
+            for place, selector in enumerate(selectors):
+                views = partial(_select, selector)
+                spent[place] = min(spent[place], cpu_seconds(views, 1) / N_VIEWS)
+        plain, ruled = spent
+        described = f"{ruled * 1e6:.1f} µs against {plain * 1e6:.1f} µs, K = {N_LINKS}"
+        rows.append(at_most(f"select, 20 rules, {name}", described, ruled / plain, 1.5))
+    return rows
+
+
+def _select(selector: Selector) -> None:
+    for _ in range(N_VIEWS):
+        selector.settle(selector.select())
 
 
 def large_pool_pages() -> list[Row]:

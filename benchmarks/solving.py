@@ -214,8 +214,11 @@ def with_rules() -> Row:
         for place in range(20)
     ]
     rules = settle_rules(asked, N_LINKS, N_SLOTS).rules
-    ruled = cpu_seconds(lambda: solve_each_within(rules, *instances)) / N_INSTANCES
-    plain = cpu_seconds(lambda: solve_each(*instances, N_SLOTS)) / N_INSTANCES
+    ruled = plain = np.inf
+    for _ in range(20):  # in turns: the clock rate of a processor changes
+        within = cpu_seconds(lambda: solve_each_within(rules, *instances), 3) / N_INSTANCES
+        free = cpu_seconds(lambda: solve_each(*instances, N_SLOTS), 3) / N_INSTANCES
+        ruled, plain = min(ruled, within), min(plain, free)
     return at_most(
         f"solve, cold, K = {N_LINKS}, L = {N_SLOTS}, 20 groups with rules",
         f"{ruled * 1e6:.1f} µs against {plain * 1e6:.1f} µs without rules",

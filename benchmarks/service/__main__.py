@@ -15,6 +15,7 @@ from benchmarks.service.measures import (
     decide_tail,
     decide_while_folding,
     decide_while_republishing,
+    decide_with_rules,
     events_against_single_commits,
     healthz_while_pipelining,
     running_target,
@@ -31,6 +32,8 @@ def measure(folder: Path, policy: str, n_decisions: int, only: str) -> list[Meas
             if only in ("", "decide"):
                 measures.append(decide_against_constant(target, "100-links", 0.6))
                 measures.append(decide_tail(target, "100-links"))
+            if only in ("", "rules"):
+                measures.append(decide_with_rules(target, "100-links", 20))
             if only in ("", "folding"):
                 measures.append(decide_while_folding(target, policy))
             if only in ("", "pipelining"):
@@ -53,7 +56,7 @@ def main() -> int:
     parser.add_argument(
         "--only",
         default="",
-        choices=["decide", "folding", "pipelining", "large", "events", "start"],
+        choices=["decide", "rules", "folding", "pipelining", "large", "events", "start"],
     )
     parser.add_argument("--folder", type=Path, default=None, help="disk to measure on")
     arguments = parser.parse_args()

@@ -195,6 +195,34 @@ def decide_against_constant(target: Target, pool_id: str, goal: float) -> Measur
     return Measure(f"decide, {pool_id}", statistics.median(ratios), goal, True, sides)
 
 
+def decide_with_rules(target: Target, pool_id: str, n_rules: int) -> Measure:
+    """Compare the computing time of decisions with rules and without, in turns, on one pool."""
+    links = [
+        one["link_id"] for one in target.client.get(f"/v1/pools/{pool_id}/links").json()["links"]
+    ]
+    rules = [
+        {
+            "name": f"group {place}",
+            "links": links[place::n_rules],
+            "at_least": 0.5 * (place % 4 == 3),
+            "at_most": 1,
+        }
+        for place in range(n_rules)
+    ]
+    decide = target.request(f"/v1/pools/{pool_id}/decide")
+    spent: list[list[float]] = [[], []]
+    for _ in range(2 * ROUNDS):
+        for place, asked in enumerate(([], rules)):
+            answer = target.client.put(f"/v1/pools/{pool_id}/rules", json={"rules": asked})
+            answer.raise_for_status()
+            target.load([decide], seconds=0.5)
+            spent[place].append(target.costly_load([decide])[1])
+    target.client.put(f"/v1/pools/{pool_id}/rules", json={"rules": []}).raise_for_status()
+    plain, ruled = map(min, spent)
+    sides = {"ruled_cpu_us": ruled, "plain_cpu_us": plain}
+    return Measure(f"decide, {n_rules} rules", ruled / plain, 1.1, False, sides)
+
+
 def decide_tail(target: Target, pool_id: str) -> Measure:
     """Compare the 99th percentile with the median at half the peak, in an open loop.
 

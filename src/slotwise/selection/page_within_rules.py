@@ -1,8 +1,9 @@
 """The best page within rules, compiled: greedy at any scores, and at the price that keeps a floor.
 
 `slotwise.selection.rules` says what is solved and makes the `PageRules`. Of each group only as many
-links are listed as could fill its slots, so a page costs one pass over the links. Links with equal
-rates in the same place of the order share their slots equally.
+links are listed as could fill its slots, so a page costs one pass over the links. Once the price is
+enclosed, links that cannot be on a page at any price in between are no longer looked at. Links with
+equal rates in the same place of the order share their slots equally.
 """
 
 from __future__ import annotations
@@ -32,8 +33,11 @@ NOTHING = 1e-12
 GAIN = 1e-14
 """A page must be better by this part to continue the search for a price."""
 
+FEW = 64
+"""So many entries of lists are sorted by comparing all pairs."""
+
 N_GUESSES = 3
-"""How many prices are tried around the ratio of values to clicks, each four times the last."""
+"""How many prices are tried around the ratio of values to clicks, each twice or half the last."""
 
 EQUAL = 1e-14
 """Sums of slots that differ by less than this part are equal."""
@@ -45,12 +49,17 @@ LEAST_WEIGHT = 1e-12
 class PageRules(NamedTuple):
     """Rules that can all be kept, as arrays, and buffers to find a page within them.
 
-    `links` has the links group by group, those without one in a last group that has no rules;
-    group g has the places from `ends[g - 1]` to `ends[g]`, and `least`, `most` and the buffers
-    follow that order. Entries from `starts[g]` on of `listed` are the best places of group g;
-    `needed[g]` says how many there may be. `boost` multiplies the scores of links, and
-    `probabilities` is the page found last, both in the order of the pool. `crossing` has a row for
-    each rule where groups cross, after a first one for the click floor, and no links otherwise.
+    `links` has the links group by group, those without one in a last group that has no rules; group
+    g has the places from `ends[g - 1]` to `ends[g]`, and `least`, `most`, `room` and `page` follow
+    that order. Places that can have more than their least (`free`, group by group up to
+    `free_ends`) are the candidates of a page: candidate k is place `candidates[k]`, with `value`,
+    `clicks` and `score`, and `n_candidates` says where those of a group end. Entries from
+    `starts[g]` on of `listed` are the best candidates of group g; `needed[g]` says how many there
+    may be. Row 0 of `places` and `taken_of` is the last page with too few clicks for the floor, row
+    1 the last with enough; `is_certain` says that nothing ties on it. `boost` multiplies the scores
+    of links, and `probabilities` is the page found last, both in the order of the pool. `crossing`
+    has a row for each rule where groups cross, after a first one for the click floor, and no links
+    otherwise.
     """
 
     n_slots: int
@@ -61,6 +70,11 @@ class PageRules(NamedTuple):
     group_least: Floats
     group_most: Floats
     base: Floats
+    room: Floats
+    free: Links
+    free_ends: Links
+    candidates: Links
+    n_candidates: Links
     value: Floats
     clicks: Floats
     score: Floats
@@ -71,8 +85,12 @@ class PageRules(NamedTuple):
     first: Floats
     second: Floats
     taken: Floats
-    available: Floats
-    best: Links
+    places: Links
+    taken_of: Floats
+    is_certain: NDArray[np.bool_]
+    rank: Floats
+    order: Links
+    group_of: Links
     sizes: Links
     sums: Floats
     page: Floats
@@ -112,10 +130,55 @@ def _is_better(first: float, second: float, other_first: float, other_second: fl
 
 @inner
 def _arrange(rules: PageRules, value: Floats, clicks: Floats) -> None:
-    """Take in value and clicks, group by group."""
-    for k in range(len(value)):
-        rules.value[k] = value[rules.links[k]]
-        rules.clicks[k] = clicks[rules.links[k]]
+    """Take in value and clicks of all links that can have more than their least, group by group."""
+    n_groups = len(rules.sizes)
+    if rules.n_candidates[n_groups - 1] < len(rules.free):
+        for group in range(n_groups):
+            rules.n_candidates[group] = rules.free_ends[group]
+        for k in range(len(rules.free)):
+            rules.candidates[k] = rules.free[k]
+        _forget_lists(rules)
+    for k in range(len(rules.free)):
+        link = rules.links[rules.free[k]]
+        rules.value[k] = value[link]
+        rules.clicks[k] = clicks[link]
+
+
+@inner
+def _forget_lists(rules: PageRules) -> None:
+    for group in range(len(rules.sizes)):
+        rules.sizes[group] = 0
+    for k in range(rules.n_candidates[len(rules.sizes) - 1]):
+        rules.is_listed[k] = False
+
+
+@inner
+def _drop_hopeless(rules: PageRules, few_price: float, many_price: float) -> None:
+    """Drop candidates that are on no page between two prices.
+
+    A score is linear in the price. So a link that is worse than all listed links of its group at
+    both prices is worse in between, and the listed ones can fill the group.
+    """
+    high_value, high_clicks = (1.0, many_price) if many_price < np.inf else (0.0, 1.0)
+    begin = n_left = int64(0)
+    for group in range(len(rules.sizes)):
+        end, least_low, least_high = rules.n_candidates[group], np.inf, np.inf
+        if rules.sizes[group] < rules.needed[group]:
+            least_low = least_high = -np.inf
+        for entry in range(rules.starts[group], rules.starts[group] + rules.sizes[group]):
+            value, clicks = rules.value[rules.listed[entry]], rules.clicks[rules.listed[entry]]
+            least_low = min(least_low, value + few_price * clicks)
+            least_high = min(least_high, high_value * value + high_clicks * clicks)
+        least_low, least_high = (1.0 - NOTHING) * least_low, (1.0 - NOTHING) * least_high
+        for k in range(begin, end):
+            place, value, clicks = rules.candidates[k], rules.value[k], rules.clicks[k]
+            rules.candidates[n_left], rules.value[n_left] = place, value
+            rules.clicks[n_left] = clicks
+            is_good = high_value * value + high_clicks * clicks >= least_high
+            n_left += is_good | (value + few_price * clicks >= least_low)
+        begin = end
+        rules.n_candidates[group] = n_left
+    _forget_lists(rules)
 
 
 @inner
@@ -141,8 +204,30 @@ def _insert(
 
 
 @inner
-def _list_best(rules: PageRules, value_weight: float, click_weight: float) -> None:
+def _list_apart(
+    scores: Floats, start: int, end: int, listed: Links, firsts: Floats, begin: int, size: int
+) -> bool:
+    """List the largest scores of a group one after the other, in vectors, unless some are equal."""
+    last = np.inf
+    for entry in range(begin, begin + size):
+        best, place, n_equal = -np.inf, start, int64(0)
+        for k in range(start, end):
+            best = max(best, scores[k] if scores[k] < last else -np.inf)
+        for k in range(start, end):
+            place = k if scores[k] == best else place
+            n_equal += scores[k] == best
+        if n_equal != 1:
+            return False
+        listed[entry], firsts[entry] = place, best
+        last = best
+    return True
+
+
+@inner
+def _list_best(rules: PageRules, value_weight: float, click_weight: float) -> bool:
     """List the best links of every group, as many as its slots could need, the best first.
+
+    Return whether it is certain that no link has the score of a listed one of its group.
 
     The lists start from those of the last page: few links have to be inserted, and in most groups
     none, which counting says in vectors.
@@ -150,11 +235,21 @@ def _list_best(rules: PageRules, value_weight: float, click_weight: float) -> No
     scores, sizes, is_listed = rules.score, rules.sizes, rules.is_listed
     listed, firsts, seconds = rules.listed, rules.first, rules.second
     seconds_of = rules.clicks if value_weight > 0.0 else rules.value
-    for k in range(len(scores)):
+    for k in range(rules.n_candidates[len(sizes) - 1]):
         scores[k] = value_weight * rules.value[k] + click_weight * rules.clicks[k]
-    start = int64(0)
+    start, are_apart = int64(0), True
     for group in range(len(sizes)):
-        begin, size = rules.starts[group], sizes[group]
+        begin, size, end = rules.starts[group], sizes[group], rules.n_candidates[group]
+        if rules.needed[group] <= 2:
+            size = min(rules.needed[group], end - start)
+            if _list_apart(scores, start, end, listed, firsts, begin, size):
+                for entry in range(begin, begin + size):
+                    seconds[entry] = seconds_of[listed[entry]]
+                sizes[group], start = size, end
+                continue
+            for k in range(start, end):
+                is_listed[k] = False
+            size = int64(0)
         for entry in range(begin, begin + size):
             place = listed[entry]
             first, second = scores[place], seconds_of[place]
@@ -163,103 +258,128 @@ def _list_best(rules: PageRules, value_weight: float, click_weight: float) -> No
         if size == rules.needed[group]:
             worst = firsts[begin + size - 1] if size > 0 else np.inf
         n_reaching = int64(0)
-        for place in range(start, rules.ends[group]):
-            n_reaching += scores[place] >= worst
+        for k in range(start, end):
+            n_reaching += scores[k] >= worst
         if n_reaching > size:
-            for place in range(start, rules.ends[group]):
-                if scores[place] < worst or is_listed[place]:
+            are_apart = False
+            for k in range(start, end):
+                if scores[k] < worst or is_listed[k]:
                     continue
-                if rules.most[place] <= rules.least[place]:
-                    continue
-                first, second = scores[place], seconds_of[place]
-                end = begin + size
+                first, second = scores[k], seconds_of[k]
+                last = begin + size
                 if size < rules.needed[group]:
                     size += 1
                 else:
-                    end -= 1
-                    if not _is_better(first, second, firsts[end], seconds[end]):
+                    last -= 1
+                    if not _is_better(first, second, firsts[last], seconds[last]):
                         continue
-                    is_listed[listed[end]] = False
-                _insert(listed, firsts, seconds, begin, end, place, first, second)
-                is_listed[place] = True
+                    is_listed[listed[last]] = False
+                _insert(listed, firsts, seconds, begin, last, k, first, second)
+                is_listed[k] = True
                 if size == rules.needed[group]:
                     worst = firsts[begin + size - 1]
             sizes[group] = size
-        start = rules.ends[group]
+        start = end
+    return are_apart
 
 
 @inner
-def _fill_page(rules: PageRules) -> int:
+def _sort_few(order: Links, firsts: Floats, rank: Floats) -> bool:
+    """Sort by comparing all pairs, in vectors, and say whether no scores are equal."""
+    n_entries = len(order)
+    for k in range(n_entries):
+        rank[k] = 0.0
+    for j in range(n_entries):
+        first = firsts[j]
+        for k in range(n_entries):
+            rank[k] += 1.0 if first > firsts[k] else 0.0
+    total = 0.0
+    for k in range(n_entries):
+        total += rank[k]
+    if total < 0.5 * n_entries * (n_entries - 1):
+        return False
+    for k in range(n_entries):
+        order[int64(rank[k])] = k
+    return True
+
+
+@inner
+def _sort(order: Links, firsts: Floats, seconds: Floats) -> None:
+    """Sort the entries of the lists, the best first: Shell's way, from the order of the last page.
+
+    Prices change in small steps, so few entries move.
+    """
+    gap = 1
+    while 9 * gap < len(order):
+        gap = 3 * gap + 1
+    while gap > 0:
+        for j in range(gap, len(order)):
+            k, at = order[j], j
+            first, second = firsts[k], seconds[k]
+            while at >= gap:
+                other = order[at - gap]
+                if not _is_better(first, second, firsts[other], seconds[other]):
+                    break
+                order[at] = other
+                at -= gap
+            order[at] = k
+        gap //= 3
+
+
+@inner
+def _fill_page(rules: PageRules) -> tuple[int, bool]:
     """Decide in `taken` what the listed links have above their least; return the last one raised.
 
-    The last one is an entry of the lists, or -1 where the guarantees of groups fill the page.
+    The last one is an entry of the lists, or -1 where the guarantees of groups fill the page. Also
+    return whether it is certain that no two listed links have the same score.
     """
-    listed, taken, available, best = rules.listed, rules.taken, rules.available, rules.best
-    firsts, seconds, starts, sums = rules.first, rules.second, rules.starts, rules.sums
+    taken, sums, order, groups = rules.taken, rules.sums, rules.order, rules.group_of
     left = float(rules.n_slots)
     for group in range(len(sums)):
         sums[group] = rules.base[group]
-        for k in range(starts[group], starts[group] + rules.sizes[group]):
+        left -= max(sums[group], rules.group_least[group])
+        begin = rules.starts[group] + rules.sizes[group]
+        for k in range(begin, rules.starts[group] + rules.needed[group]):
+            rules.first[k] = -MAX_PRICE * (1.0 + k)  # last of all, and no two are equal
             taken[k] = 0.0
-            missing = rules.group_least[group] - sums[group]
-            if missing > 0.0:
-                taken[k] = min(rules.most[listed[k]] - rules.least[listed[k]], missing)
-                sums[group] += taken[k]
-        left -= sums[group]
-    n_best = int64(0)
-    reach = 0.0  # how much the entries in `best` can take
-    for group in range(len(sums) - 1, -1, -1):  # links without a group are many, and sorted
-        room_of_group = rules.group_most[group] - sums[group]
-        for k in range(starts[group], starts[group] + rules.sizes[group]):
-            first, second = firsts[k], seconds[k]
-            if reach >= left:
-                if n_best == 0:
-                    break
-                last = best[n_best - 1]
-                if not _is_better(first, second, firsts[last], seconds[last]):
-                    break
-            room = rules.most[listed[k]] - rules.least[listed[k]] - taken[k]
-            room = min(room, room_of_group)
-            if room <= NOTHING:
-                continue
-            j = n_best
-            while j > 0 and _is_better(first, second, firsts[best[j - 1]], seconds[best[j - 1]]):
-                best[j] = best[j - 1]
-                j -= 1
-            best[j] = k
-            n_best += 1
-            available[k] = room
-            room_of_group -= room
-            reach += room
-            while n_best > 0 and reach - available[best[n_best - 1]] >= left:
-                n_best -= 1
-                reach -= available[best[n_best]]
-    last_raised = int64(-1)
-    for j in range(n_best):
-        k = best[j]
-        amount = min(available[k], left)
-        if amount > NOTHING:
-            taken[k] += amount
-            left -= amount
-            last_raised = k
-    return last_raised
+    are_apart = len(order) <= FEW and _sort_few(order, rules.first, rules.rank)
+    if not are_apart:
+        _sort(order, rules.first, rules.second)
+    last = int64(-1)
+    for j in range(len(order)):
+        k = order[j]
+        group = groups[k]
+        if k >= rules.starts[group] + rules.sizes[group]:
+            continue
+        room = rules.room[rules.candidates[rules.listed[k]]]
+        room = min(room, rules.group_most[group] - sums[group])
+        owed = min(room, max(0.0, rules.group_least[group] - sums[group]))
+        more = min(room - owed, left)
+        if more > NOTHING:
+            left -= more
+            last = k
+            owed += more
+        taken[k] = owed
+        sums[group] += owed
+    return last, are_apart
 
 
 @inner
-def _line_at(rules: PageRules, price: float) -> Line:
-    """Return the best page at a price, without the least of links; all clicks where infinite."""
-    if price == np.inf:
-        _list_best(rules, 0.0, 1.0)
-    else:
-        _list_best(rules, 1.0, price)
-    _fill_page(rules)
+def _line_at(rules: PageRules, price: float) -> tuple[Line, bool]:
+    """Return the best page at a price, without the least of links; all clicks where infinite.
+
+    Also return whether it is certain that nothing ties.
+    """
+    is_finite = price < np.inf
+    are_apart = _list_best(rules, 1.0 if is_finite else 0.0, price if is_finite else 1.0)
+    _, are_listed_apart = _fill_page(rules)
     page_value = page_clicks = 0.0
     for group in range(len(rules.sizes)):
         for k in range(rules.starts[group], rules.starts[group] + rules.sizes[group]):
             if rules.taken[k] > 0.0:
                 page_value += rules.taken[k] * rules.value[rules.listed[k]]
                 page_clicks += rules.taken[k] * rules.clicks[rules.listed[k]]
-    return Line(price, page_value, page_clicks)
+    return Line(price, page_value, page_clicks), are_apart and are_listed_apart
 
 
 # Links that tie
@@ -390,18 +510,13 @@ def _are_tied(rules: PageRules, page: Floats, seconds_of: Floats) -> bool:
     begin = int64(0)
     for group in range(last):
         edge, second = rules.edge_first[group], rules.edge_second[group]
-        n_at_edge = int64(0)
-        for place in range(begin, rules.ends[group]):
-            n_at_edge += rules.score[place] == edge
-        if n_at_edge > 0:
-            end = last if rules.sum_low[group] < rules.sum_high[group] else group
-            for place in range(begin, rules.ends[group]):
-                if not _are_equal(rules.score[place], seconds_of[place], edge, second):
-                    continue
-                if rules.most[place] > rules.least[place]:
-                    n_tied[end] += 1
-                    n_partly[end] += page[place] < rules.most[place] - NOTHING
-        begin = rules.ends[group]
+        end = last if rules.sum_low[group] < rules.sum_high[group] else group
+        for k in range(begin, rules.n_candidates[group]):
+            if _are_equal(rules.score[k], seconds_of[k], edge, second):
+                place = rules.candidates[k]
+                n_tied[end] += 1
+                n_partly[end] += page[place] < rules.most[place] - NOTHING
+        begin = rules.n_candidates[group]
     is_any = False
     for end in range(last + 1):
         is_any |= n_tied[end] > 1 and n_partly[end] > 0
@@ -411,28 +526,32 @@ def _are_tied(rules: PageRules, page: Floats, seconds_of: Floats) -> bool:
 @inner
 def _share_ties(rules: PageRules, page: Floats, seconds_of: Floats) -> None:
     """Let the links that tie where a group or the page ends share their slots equally."""
+    for place in range(len(page)):
+        rules.weights[place] = 1.0
+        rules.low[place] = rules.high[place] = page[place]
     begin = int64(0)
     for group in range(len(rules.sizes)):
         edge, second = rules.edge_first[group], rules.edge_second[group]
-        for place in range(begin, rules.ends[group]):
-            rules.weights[place] = 1.0
-            rules.low[place] = rules.high[place] = page[place]
-            if _are_equal(rules.score[place], seconds_of[place], edge, second):
+        for k in range(begin, rules.n_candidates[group]):
+            if _are_equal(rules.score[k], seconds_of[k], edge, second):
+                place = rules.candidates[k]
                 rules.low[place], rules.high[place] = rules.least[place], rules.most[place]
-        begin = rules.ends[group]
+        begin = rules.n_candidates[group]
     _spread(rules, rules.weights, page)
 
 
 @inner
 def _write_page(rules: PageRules, value_weight: float, click_weight: float, page: Floats) -> None:
     """Write the best page at these weights, group by group; links that tie share equally."""
-    _list_best(rules, value_weight, click_weight)
-    last = _fill_page(rules)
+    are_apart = _list_best(rules, value_weight, click_weight)
+    last, are_listed_apart = _fill_page(rules)
     for place in range(len(page)):
         page[place] = rules.least[place]
     for group in range(len(rules.sizes)):
         for k in range(rules.starts[group], rules.starts[group] + rules.sizes[group]):
-            page[rules.listed[k]] += rules.taken[k]
+            page[rules.candidates[rules.listed[k]]] += rules.taken[k]
+    if are_apart and are_listed_apart:
+        return
     _find_edges(rules, last)
     seconds_of = rules.clicks if value_weight > 0.0 else rules.value
     if _are_tied(rules, page, seconds_of):
@@ -447,41 +566,46 @@ def _search_price(rules: PageRules, floor: float, slackness: float) -> tuple[int
     """Return the status of a floor, and two pages that enclose it: one with too few clicks."""
     few, many = Line(-1.0, 0.0, 0.0), Line(np.inf, 0.0, 0.0)
     most_value = most_clicks = 0.0
-    for place in range(len(rules.value)):
-        most_value = max(most_value, rules.value[place])
-        most_clicks = max(most_clicks, rules.clicks[place])
-    price = most_value / most_clicks if most_clicks > 0.0 else 0.0
-    for _ in range(N_GUESSES):
-        if 0.0 < price < MAX_PRICE and (few.price < 0.0 or many.price == np.inf):
-            line = _line_at(rules, price)
-            if line.clicks < floor - slackness:
-                few = line
-                price *= 4.0
-            else:
-                many = line
-                price *= 0.25
-    if few.price < 0.0:
-        few = _line_at(rules, 0.0)
-        if few.clicks >= floor - slackness:
-            return int64(SLACK), few, few
-    if many.price == np.inf:
-        many = _line_at(rules, np.inf)
-        if many.clicks < floor - slackness:
-            return int64(INFEASIBLE), many, many
-    nudge = GAIN
+    for k in range(len(rules.free)):
+        most_value = max(most_value, rules.value[k])
+        most_clicks = max(most_clicks, rules.clicks[k])
+    guess = most_value / most_clicks if most_clicks > 0.0 else 0.0
+    n_guesses = N_GUESSES if 0.0 < guess < MAX_PRICE else 0
+    is_enclosed, is_most, nudge = False, False, GAIN
     for _ in range(MAX_STEPS):
-        price = meeting_price(few, many, nudge)
-        if price >= MAX_PRICE or not few.price < price < many.price:
-            break
-        line = _line_at(rules, price)
-        gain = line.value - few.value + price * (line.clicks - few.clicks)
-        if gain <= GAIN * (abs(few.value) + price * few.clicks):
-            break
-        if line.clicks < floor - slackness:
-            few = line
+        if is_enclosed:
+            price = meeting_price(few, many, nudge)
+            nudge *= 4.0
+            if price >= MAX_PRICE or not few.price < price < many.price:
+                break
+        elif n_guesses > 0:
+            price = guess
+            n_guesses -= 1
         else:
-            many = line
-        nudge *= 4.0
+            price = 0.0 if few.price < 0.0 else np.inf
+        line, is_certain = _line_at(rules, price)
+        has_few = line.clicks < floor - slackness
+        if is_enclosed:
+            gain = line.value - few.value + price * (line.clicks - few.clicks)
+            if gain <= GAIN * (abs(few.value) + price * few.clicks):
+                break
+        side = 0 if has_few and price < np.inf else 1
+        rules.is_certain[side] = is_certain
+        for k in range(len(rules.listed)):
+            rules.places[side, k] = rules.candidates[rules.listed[k]]
+            rules.taken_of[side, k] = rules.taken[k]
+        if price == 0.0 and not has_few:
+            return int64(SLACK), line, line
+        if price == np.inf and has_few:
+            return int64(INFEASIBLE), line, line
+        if has_few:
+            few, guess = line, 2.0 * price
+        else:
+            many, guess = line, 0.5 * price
+        is_most |= price == np.inf
+        if not is_enclosed and few.price >= 0.0 and (many.price < np.inf or is_most):
+            is_enclosed = True
+            _drop_hopeless(rules, few.price, many.price)
     return int64(BINDING), few, many
 
 
@@ -494,26 +618,32 @@ def _solve_disjoint(rules: PageRules, value: Floats, clicks: Floats, floor: floa
         base += rules.base[group]
     if base > 0.0:
         for place in range(len(page)):
-            base_value += rules.least[place] * rules.value[place]
-            base_clicks += rules.least[place] * rules.clicks[place]
+            base_value += rules.least[place] * value[rules.links[place]]
+            base_clicks += rules.least[place] * clicks[rules.links[place]]
     left = floor - base_clicks
     status, few, many = _search_price(rules, left, floor_slackness(floor))
-    if many.price == np.inf:
-        _write_page(rules, 0.0, 1.0, page)
-    else:
-        _write_page(rules, 1.0, many.price, page)
-    price, part = 0.0, 1.0
+    price, part, n_pages = 0.0, 1.0, 1
     if status == INFEASIBLE:
         price = np.inf
     elif status == BINDING:
+        n_pages = 2
         if many.clicks > few.clicks:
             part = min(1.0, max(0.0, (left - few.clicks) / (many.clicks - few.clicks)))
             price = max(0.0, (few.value - many.value) / (many.clicks - few.clicks))
-        _write_page(rules, 1.0, few.price, other)
-        for place in range(len(page)):
-            page[place] = part * page[place] + (1.0 - part) * other[place]
     for place in range(len(page)):
-        rules.probabilities[rules.links[place]] = page[place]
+        other[place] = rules.least[place]
+    for k in range(n_pages):
+        at, share = (many.price, part) if k == 0 else (few.price, 1.0 - part)
+        is_finite, side = at < np.inf, 1 - k
+        if rules.is_certain[side]:
+            for entry in range(len(rules.listed)):
+                other[rules.places[side, entry]] += share * rules.taken_of[side, entry]
+        else:
+            _write_page(rules, 1.0 if is_finite else 0.0, at if is_finite else 1.0, page)
+            for place in range(len(page)):
+                other[place] += share * (page[place] - rules.least[place])
+    for place in range(len(page)):
+        rules.probabilities[rules.links[place]] = other[place]
     page_value = base_value + part * many.value + (1.0 - part) * few.value
     page_clicks = base_clicks + part * many.clicks + (1.0 - part) * few.clicks
     return RuledPrice(status, price, page_value, page_clicks)

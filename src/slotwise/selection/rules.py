@@ -45,7 +45,7 @@ OF_LINKS = (
     *("worth", "probabilities"),
 )
 OF_GROUPS = ("sums", "edge_first", "edge_second", "sum_low", "sum_high")
-OF_LISTS = ("first", "second", "taken", "available")
+OF_LISTS = ("first", "second", "taken", "rank")
 """Buffers of `PageRules` with a number for each link, group and listed link."""
 
 
@@ -202,6 +202,10 @@ def _page_rules(draft: _Draft, crossing: FloorsProgram | None) -> PageRules:
     per_link = {name: np.zeros(n_links) for name in OF_LINKS}
     per_group = {name: np.zeros(n_groups) for name in OF_GROUPS}
     listed = {name: np.zeros(n_listed) for name in OF_LISTS}
+    placed_room = room[links]
+    free = np.flatnonzero(placed_room > 0.0)
+    ends = np.cumsum(np.bincount(draft.group, minlength=n_groups))
+    free_ends = np.searchsorted(free, ends)
     nothing = new_floors_program(np.zeros(0), np.zeros((0, 0)), np.zeros(0))
     return PageRules(
         **per_link,
@@ -211,7 +215,12 @@ def _page_rules(draft: _Draft, crossing: FloorsProgram | None) -> PageRules:
         links=links,
         least=draft.least[links],
         most=draft.most[links],
-        ends=np.cumsum(np.bincount(draft.group, minlength=n_groups)),
+        ends=ends,
+        room=placed_room,
+        free=free,
+        free_ends=free_ends,
+        candidates=free.copy(),
+        n_candidates=free_ends.copy(),
         group_least=draft.group_least,
         group_most=draft.group_most,
         base=base,
@@ -219,7 +228,11 @@ def _page_rules(draft: _Draft, crossing: FloorsProgram | None) -> PageRules:
         starts=starts,
         listed=np.zeros(n_listed, np.int64),
         is_listed=np.zeros(n_links, np.bool_),
-        best=np.zeros(n_listed + 1, np.int64),
+        places=np.zeros((2, n_listed), np.int64),
+        taken_of=np.zeros((2, n_listed)),
+        is_certain=np.zeros(2, np.bool_),
+        order=np.arange(n_listed),
+        group_of=np.repeat(np.arange(n_groups), needed),
         sizes=np.zeros(n_groups, np.int64),
         n_tied=np.zeros(n_groups + 1, np.int64),
         n_partly=np.zeros(n_groups + 1, np.int64),
