@@ -184,3 +184,18 @@ def test_links_of_unknown_pools_and_unknown_links_are_named(admin: httpx.Client,
         admin.delete(f"/v1/pools/{pool}/links/none"),
     ):
         assert problem_of(refused)["type"] == "unknown-link"
+
+
+def test_all_wrong_fields_of_a_body_are_named_at_once(admin: httpx.Client) -> None:
+    body: dict[str, Any] = POOL | {
+        "slots": "many",
+        "click_floor": -1,
+        "policy": {"name": 3},
+        "slotz": 1,
+    }
+    del body["max_revenue"]
+    errors = problem_of(admin.put("/v1/pools/wrong", json=body))["errors"]
+    pointers = {error["pointer"] for error in errors}
+    assert {"/slots", "/click_floor", "/policy/name", "/max_revenue"} <= pointers
+    assert len(pointers) == len(errors)
+    assert admin.get("/v1/pools/wrong").status_code == 404

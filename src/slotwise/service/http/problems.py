@@ -152,7 +152,11 @@ def field_errors(first: msgspec.ValidationError, content: bytes, kind: type) -> 
     >>> [one.pointer for one in field_errors(wrong, b'{"n": "1"}', Body)]
     ['/n', '/m']
     """
-    values, found = msgspec.json.decode(content), [field_error(str(first))]
+    found = [field_error(str(first))]
+    try:
+        values = msgspec.json.decode(content)
+    except (msgspec.DecodeError, UnicodeDecodeError):  # beyond the place of the first error
+        return found
     if isinstance(values, dict) and isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         for field in msgspec.structs.fields(kind):
             name = field.encode_name
