@@ -1,10 +1,11 @@
-"""Figures of the benchmarks, from the table that `python -m benchmarks` wrote into the page."""
+"""Figures of the benchmarks, from the numbers that their commands wrote into `docs/`."""
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -14,11 +15,14 @@ from slotwise.errors import InvalidInput
 from slotwise.figures.canvas import house_style
 from slotwise.figures.style import INK, MUTED, readable
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+PAGE = DOCS / "benchmarks.md"
 START, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 MET, MISSED = "#0072b2", "#d55e00"
 NUMBER = re.compile(r"[\d,]+(?:\.\d+)?")
 PAGE_VIEW = "a page view"
+PLAYER_COLOURS = ("#0072b2", "#56b4e9", "#009e73", "#d55e00", "#cc79a7", "#e69f00")
+KEYS = ("peer", "shop")
 TICKS = (0.01, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 100.0)
 
 
@@ -114,6 +118,35 @@ def draw_alternatives(path: Path = PAGE) -> Figure:
         _name_rows(axes, [row.name for row in rows])
         axes.set_xlim(0, 1.14 * max(_number(row.measured) for row in rows))
         axes.set_xlabel("µs per page view, select and update", loc="right")
+    return figure
+
+
+def draw_peers(path: Path = DOCS / "peers.json") -> Figure:
+    """Draw the revenue and the time of slotwise and other packages in simulated shops."""
+    found = json.loads(path.read_text(encoding="utf-8"))
+    players, shops = (list(dict.fromkeys(row[name] for row in found["rows"])) for name in KEYS)
+    versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
+    with house_style():
+        title = "Revenue in simulated shops, and processor time of a page view"
+        subtitle = f"{found['runs']} runs of {found['views']:,} page views; {versions}"
+        figure, axes = _bars_figure(title, subtitle, 3 * len(shops))
+        axes.set_position((0.17, 0.18, 0.40, 0.66))
+        times = figure.add_axes((0.63, 0.18, 0.34, 0.66))
+        for row in found["rows"]:
+            number, shop = players.index(row["peer"]), shops.index(row["shop"])
+            mean, spread = (100 * one for one in row["revenue"])
+            place, colour = shop + 0.12 * (number - 2.5), PLAYER_COLOURS[number]
+            style: dict[str, Any] = {"fmt": "o", "markersize": 5, "color": colour, "zorder": 3}
+            label = row["peer"] if shop == 0 else None
+            axes.errorbar(mean, place, xerr=spread, label=label, **style)
+            axes.plot([100 * row["blind"]] * 2, [shop - 0.38, shop + 0.38], color=INK, linewidth=1)
+            times.plot(row["micros"][0], place, "o", markersize=5, color=colour, zorder=3)
+        _name_rows(axes, shops)
+        _name_rows(times, [""] * len(shops))
+        axes.set_xlabel("% of the best page of each visitor; line: best page for all", loc="right")
+        times.set_xscale("log")
+        times.set_xlabel("µs per page view, choose and learn", loc="right")
+        figure.legend(loc="lower center", ncols=len(players), fontsize=8, frameon=False)
     return figure
 
 

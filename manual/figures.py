@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
-from manual.benchmark_figures import draw_alternatives, draw_targets
+from manual.benchmark_figures import draw_alternatives, draw_peers, draw_targets
 from manual.frontier_figure import draw_coupon_frontier
 from manual.leaderboard_figure import draw_leaderboard
 from slotwise.errors import UnknownName
@@ -42,6 +42,9 @@ FIGURES: Mapping[str, ManualFigure] = {
     ),
     "alternatives": ManualFigure(
         draw_alternatives, "Microseconds for a page view, slotwise beside other packages"
+    ),
+    "peers": ManualFigure(
+        draw_peers, "Revenue and processor time of slotwise and other packages in five shops"
     ),
     "frontier": ManualFigure(
         draw_coupon_frontier,
