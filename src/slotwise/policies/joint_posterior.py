@@ -310,10 +310,10 @@ def open_debt(
     posterior: JointPosterior, evidence: Evidence, level: int, least: float, scratch: Floats
 ) -> float:
     """Return what the open pages are expected to lack of `least` outcomes of a level a page."""
-    opened = evidence.open_views[level]
+    opened, clicked = evidence.open_views[level], posterior.mean[0]
     for link in range(len(scratch)):
-        scratch[link] = opened[link]
-    for earlier in range(level + 1):
+        scratch[link] = opened[link] * clicked[link]
+    for earlier in range(1, level + 1):
         mean = posterior.mean[earlier]
         for link in range(len(scratch)):
             scratch[link] *= mean[link]
