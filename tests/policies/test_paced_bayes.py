@@ -274,7 +274,7 @@ def test_links_that_have_changed_are_learned_again() -> None:
     assert state.evidence.views[0, 0] == 2_300
 
 
-@pytest.mark.parametrize(("per_page", "n_pages"), [(0.0, 60), (0.95, 20_000)])
+@pytest.mark.parametrize(("per_page", "n_pages"), [(0.0, 60), (0.8, 5_000), (0.95, 20_000)])
 def test_short_outages_and_small_changes_forget_nothing(per_page: float, n_pages: int) -> None:
     state: Any = PacedBayes().start(Problem(n_links=4, n_slots=2, click_floor=0.5))
     clicks_come(state, 1.0, 5_000)

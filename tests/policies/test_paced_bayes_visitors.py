@@ -42,6 +42,8 @@ EVERYBODY = [np.array([a, 2 + b], np.int64) for a in range(2) for b in range(3)]
 class TestWithoutFeatures(PolicyContract):
     """With no features it is a policy like any other."""
 
+    sale_of_other_links = 0.0
+
     def make_policy(self, problem: Problem) -> Policy:
         return PacedBayesVisitors()
 
@@ -274,7 +276,7 @@ def test_revenue_in_another_currency_gives_the_same_pages(size: float) -> None:
 def test_clicks_are_trials_once_their_revenue_has_settled_in_any_order(order: Any) -> None:
     state: Any = PacedBayesVisitors().start(PROBLEM)
     links, once, clicks = np.array([0, 1]), np.ones(2), np.array([1.0, 0.0])
-    told = [0, 0]
+    told, found = [0, 0], {0: 0.0}
     for level in order:
         outcomes = clicks if level == 0 else 0.5 * clicks
         page = (level, links, NO_SLOTS, once, once, outcomes)
@@ -283,8 +285,10 @@ def test_clicks_are_trials_once_their_revenue_has_settled_in_any_order(order: An
         information = state.regression.information[1, :, 0]
         assert (information[0] > 0.0) == (min(told) > 0)
         assert information[1] == 0.0
+        found[min(told)] = information[0]
     assert not state.regression.waiting.any()
-    assert 0.02 < information[0] <= 0.5  # two trials bring at most a quarter each
+    assert 0.0 < found[1] < found[2] <= 0.5  # two trials bring at most a quarter each
+    assert found[1] > 0.01  # of a link of which nothing is known
 
 
 @pytest.mark.parametrize("rate", [0.002, 0.05, 0.9])

@@ -14,7 +14,7 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import pytest
@@ -108,8 +108,12 @@ class PolicyContract:
 
     `make_policy` is called with every problem that is played; a policy whose settings fit one
     problem only makes its own for each. Of a policy that `samples` what it believes, links that
-    tie are asked to be equal on average, not in every choice.
+    tie are asked to be equal on average, not in every choice. `sale_of_other_links` is what a page
+    earns that must not change what is known of other links; 0 for a policy that measures revenue
+    in units of the mean sale.
     """
+
+    sale_of_other_links: ClassVar[float] = 1.0
 
     def make_policy(self, problem: Problem) -> Policy:
         """Return the policy under test, for this problem."""
@@ -304,7 +308,7 @@ class PolicyContract:
         player = self.start(PAGE)
         self.play(player, n_rounds=30)
         before = player.knowledge().arrays
-        outcomes = np.array([[1.0] * 3, [0.0] * 3])  # a sale may rescale all revenue
+        outcomes = np.array([[1.0] * 3, [self.sale_of_other_links] * 3])
         self.learn(player, [SettledPage(np.array([1, 5, 2]), np.full(3, 0.4), outcomes)])
         after, others = player.knowledge().arrays, [0, 3, 4, 6]
         for name in player.form.per_link:
