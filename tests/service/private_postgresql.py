@@ -11,6 +11,8 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -32,7 +34,8 @@ _SETTINGS = {
     "log_min_messages": "fatal",
     "timezone": "UTC",
 }
-_MAX_STARTS = 100
+_STARTED_WITHIN_S = 300.0
+_PAUSE_S = 0.1
 PRIVATE_NETWORK = "10.199.0.0/16"
 """Addresses inside network namespaces of the tests; servers listen on none unless told to."""
 GUARDED = ("guarded", "right")
@@ -103,7 +106,8 @@ class PrivatePostgresql:
         if self._before and user:  # what runs it needs root, the server refuses root
             command = [*self._before, "setpriv", f"--reuid={user}", "--clear-groups", *program]
             user = None
-        for _ in range(_MAX_STARTS):
+        ends_s = time.monotonic() + _STARTED_WITHIN_S
+        while time.monotonic() < ends_s:
             with (self.folder / "log").open("ab") as log:
                 self._process = subprocess.Popen(
                     command, cwd=self.folder, user=user, stdout=log, stderr=log
@@ -114,6 +118,7 @@ class PrivatePostgresql:
                 except psycopg.OperationalError:
                     continue
                 return
+            threading.Event().wait(_PAUSE_S)
         raise AssertionError((self.folder / "log").read_text())
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
