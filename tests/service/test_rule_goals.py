@@ -15,6 +15,7 @@ from slotwise.service.records import (
     ClickBudget,
     ClickEvent,
     ClicksUntil,
+    DecisionRecord,
     PoolRule,
     ViewsUntil,
 )
@@ -93,6 +94,39 @@ def test_a_hard_budget_is_never_exceeded_between_versions(open_service: OpenServ
     service.learner.learn(seconds(4_000))  # all windows have closed without a click
     service.learner.learn(seconds(4_100))
     assert 0 < shown(3_000, seconds(4_101)) <= 6
+
+
+def test_proposed_pages_count_for_a_hard_budget_until_they_expire(
+    open_service: OpenService,
+) -> None:
+    budget = ClickBudget(clicks=6, until_us=DATE, hard=True)
+    service = opened(open_service(), PoolRule(name="six", group="g", budget=budget))
+    for k in range(50):
+        service.decider.decide("home", T0 + k)
+    service.flush().result()
+    service.learner.learn(seconds(120))
+    service.learner.learn(seconds(240))
+
+    def proposed(n: int, now_us: int) -> list[DecisionRecord]:
+        pages = [service.decider.propose("home", now_us + k) for k in range(n)]
+        return [page for page in pages if slots_of(page)]
+
+    def slots_of(*pages: DecisionRecord) -> int:
+        return sum(one.link_id in ("l0", "l1") for page in pages for one in page.shown)
+
+    first = proposed(3_000, seconds(241))
+    assert 0 < slots_of(*first) <= 6
+    assert service.decider.hard_shown("home", seconds(242))["six"] == 0
+    service.learner.learn(seconds(300))  # the store knows of none of them
+    assert slots_of(*first, *proposed(3_000, seconds(301))) <= 6
+    for page in first:  # each view may bring a click; it counts once
+        service.decider.record_view(page, seconds(302))
+        service.decider.record_view(page, seconds(303))
+    assert service.decider.hard_shown("home", seconds(304))["six"] == slots_of(*first)
+    service.flush().result()
+    service.learner.learn(seconds(310))
+    more = proposed(3_000, seconds(311))
+    assert slots_of(*first, *more) <= 6
 
 
 def test_clicks_count_once_and_goals_are_reported(open_service: OpenService) -> None:

@@ -210,6 +210,6 @@ class VersionUser(Protocol):
         """Return what was shown since the last call."""
         ...
 
-    def hard_shown(self, pool_id: str) -> Mapping[str, int]:
+    def hard_shown(self, pool_id: str, now_us: int) -> Mapping[str, int]:
         """Return the slots that links of rules with a hard budget have had in all, by rule."""
         ...

@@ -17,6 +17,7 @@ from slotwise.service.api.bodies import Slots, Strict, Time, Visitor, destinatio
 from slotwise.service.api.context import Operations, Request, ServiceContext
 from slotwise.service.api.page_json import DecideAnswer
 from slotwise.service.api.pools import ClickFloor
+from slotwise.service.deciding.decider import PROPOSED_US
 from slotwise.service.http.addresses import why_no_click
 from slotwise.service.http.exchange import Answer, StreamAnswer, answer_asset, load_asset
 from slotwise.service.http.problems import RequestProblem, broken_rule, refuse
@@ -209,7 +210,7 @@ async def record_view(context: ServiceContext, request: Request) -> Answer:
     now_us = context.clock_us()
     if ignored := why_no_click("POST", request.text_headers()):
         context.outcomes.pages.note("ignored-visitor", seen.pool_id, ignored)
-    elif now_us - seen.issued_us < DAY_US:
+    elif now_us - seen.issued_us < PROPOSED_US:
         context.service.decider.record_view(seen, now_us)
         if context.settings.durability == "strict":
             await asyncio.wrap_future(context.service.flush())

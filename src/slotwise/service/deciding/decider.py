@@ -24,7 +24,7 @@ from slotwise.service.deciding.page_request import NO_WISH, Wish, canonical_wish
 from slotwise.service.deciding.snapshot import AveragedVersion, Snapshot, VersionAverages
 from slotwise.service.limits import ID_RULE, is_id
 from slotwise.service.published_version import Published, Shown, Version
-from slotwise.service.records import SECOND_US, DecisionRecord, Pin
+from slotwise.service.records import DAY_US, SECOND_US, DecisionRecord, Pin
 from slotwise.service.refusals import Conflict, StoreUnavailable, UnknownPool
 from slotwise.service.storage.contract import AppendDecision, Store
 from slotwise.service.storage.group_commit import GroupCommitter
@@ -182,6 +182,9 @@ class DecisionsById:
             raise StoreUnavailable("the store does not answer") from None
 
 
+PROPOSED_US = DAY_US
+"""How long after it was proposed a page may still become a view."""
+
 MAX_LATEST = 250
 """Pages whose links are counted together: the sum is cheaper than its terms."""
 MAX_VIEWS = 5_000
@@ -262,6 +265,8 @@ class Decider:
         self._renewing = Lock()
         self._hard_shown: dict[str, Counter[str]] = {}
         """By pool and rule with a hard budget, the slots of its links since the start."""
+        self._proposed: dict[str, dict[str, tuple[int, dict[str, int]]]] = {}
+        """By pool and id, when a page with such links was proposed, until it is seen."""
         self._threads = ThreadPoolExecutor(N_THREADS, thread_name_prefix="slotwise-deciding")
         self._id_threads = ThreadPoolExecutor(N_THREADS, thread_name_prefix="slotwise-ids")
         """Pages with an id may wait for the store; those with pins and exclusions must not."""
@@ -411,7 +416,12 @@ class Decider:
         asked = self._asked(pool_id, (), (), slots, visitor)
         pages = self._pages(asked)
         with self._lock:
-            return self._draw(asked, pages, now_us, None)
+            decision, _ = self._draw_within_budget(asked, pages, now_us, None)
+            slots_of = self._hard_slots(asked.snapshot, decision)
+            if any(slots_of.values()):
+                waiting = self._proposed.setdefault(pool_id, {})
+                waiting[decision.decision_id] = (now_us, slots_of)
+            return decision
 
     def proposes_at_once(
         self, pool_id: str, slots: int | None, visitor: Mapping[str, Any] = NOTHING_SAID
@@ -435,6 +445,11 @@ class Decider:
         )
         with self._lock:
             if not self._by_id.has(seen.decision_id):
+                known = self._proposed.get(seen.pool_id, {}).pop(seen.decision_id, None)
+                snapshot = self._snapshots.get(seen.pool_id)
+                if known is None and snapshot is not None:  # it was proposed before a restart
+                    slots_of = self._hard_slots(snapshot, seen)
+                    self._hard_shown.setdefault(seen.pool_id, Counter()).update(slots_of)
                 self._count_shown(seen)
                 self._by_id.remember(seen)
         self._committer.append(AppendDecision(decision=seen))
@@ -469,25 +484,37 @@ class Decider:
     def _decide(self, asked: _Asked, now_us: int, decision_id: str | None) -> DecisionRecord:
         pages = asked.pages or self._pages(asked)
         with self._lock:
-            decision = self._draw(asked, pages, now_us, decision_id)
-            while asked.snapshot.hard and (spent := self._spent(asked.snapshot, decision)):
-                # Rare: the budget of a rule ends, and its links are left out from here on.
-                asked = asked._replace(snapshot=self._restrict(asked.snapshot, now_us, spent))
-                pages = self._pages(asked)
-                decision = self._draw(asked, pages, now_us, decision_id)
+            decision, pages = self._draw_within_budget(asked, pages, now_us, decision_id)
             self._count_shown(decision, pages[decision.holdout])
             if decision_id is not None:
                 self._by_id.remember(decision)
         self._committer.append(AppendDecision(decision))
         return decision
 
-    def _spent(self, snapshot: Snapshot, decision: DecisionRecord) -> set[str]:
-        """Return the rules whose hard budget is too small for a page; count it where none is."""
-        shown = self._hard_shown.setdefault(decision.pool_id, Counter())
-        slots = {
+    def _draw_within_budget(
+        self, asked: _Asked, pages: _Pages, now_us: int, decision_id: str | None
+    ) -> tuple[DecisionRecord, _Pages]:
+        """Draw a page that hard budgets have clicks for, and count it; under the lock."""
+        decision = self._draw(asked, pages, now_us, decision_id)
+        while asked.snapshot.hard and (spent := self._spent(asked.snapshot, decision)):
+            # Rare: the budget of a rule ends, and its links are left out from here on.
+            asked = asked._replace(snapshot=self._restrict(asked.snapshot, now_us, spent))
+            pages = self._pages(asked)
+            decision = self._draw(asked, pages, now_us, decision_id)
+        return decision, pages
+
+    @staticmethod
+    def _hard_slots(snapshot: Snapshot, decision: DecisionRecord) -> dict[str, int]:
+        """Return the slots of a page whose links have a hard budget, by rule."""
+        return {
             name: sum(one.link_id in links for one in decision.shown)
             for name, links, _ in snapshot.hard
         }
+
+    def _spent(self, snapshot: Snapshot, decision: DecisionRecord) -> set[str]:
+        """Return the rules whose hard budget is too small for a page; count it where none is."""
+        shown = self._hard_shown.setdefault(decision.pool_id, Counter())
+        slots = self._hard_slots(snapshot, decision)
         spent = {name for name, _, most in snapshot.hard if shown[name] + slots[name] > most}
         if not spent:
             shown.update(slots)
@@ -502,10 +529,20 @@ class Decider:
             self._asked_last = {}
         return restricted
 
-    def hard_shown(self, pool_id: str) -> Mapping[str, int]:
-        """Return the slots that links of rules with a hard budget have had in all, by rule."""
+    def hard_shown(self, pool_id: str, now_us: int) -> Mapping[str, int]:
+        """Return the slots that links of rules with a hard budget have had in all, by rule.
+
+        Without those of proposed pages that may still be seen: no store knows of them.
+        """
         with self._lock:
-            return dict(self._hard_shown.get(pool_id, {}))
+            shown = Counter(self._hard_shown.get(pool_id, {}))
+            waiting = self._proposed.get(pool_id, {})
+            for decision_id, (issued_us, slots) in list(waiting.items()):
+                if now_us - issued_us >= PROPOSED_US:
+                    del waiting[decision_id]
+                else:
+                    shown.subtract(slots)
+            return dict(shown)
 
     @staticmethod
     def _same(known: DecisionRecord, asked: _Asked) -> DecisionRecord:

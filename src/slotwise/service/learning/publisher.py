@@ -421,7 +421,7 @@ class Publisher:
         rules = run.pool.settings.rules
         if not (rules or run.pool.settings.until_us) or not self._may_store():
             return {}
-        shown = dict(self._decider.hard_shown(run.pool_id))
+        shown = dict(self._decider.hard_shown(run.pool_id, now_us))
         with suppress(StoreUnavailable):
             if any(rule.budget is not None and rule.budget.hard for rule in rules):
                 self._committer.commit(())  # what is in `shown` is stored then
