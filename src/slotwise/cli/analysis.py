@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
@@ -33,13 +33,14 @@ from slotwise.evaluation import (
     frontier_of_log,
     read_mix,
 )
-from slotwise.figures.canvas import save_figure
-from slotwise.figures.floor_price import FrontierPicture, draw_frontier
 from slotwise.policies import make_policy
 from slotwise.problem import Rule
 from slotwise.selection import Frontier, SlotRule, frontier, solve_rules
 from slotwise.selector import Selector
 from slotwise.simulation.simulated_log import RoughPage, Waiting, plan_traffic
+
+if TYPE_CHECKING:  # the service runs `plan` where matplotlib is not installed
+    from slotwise.figures import FrontierPicture
 
 MAX_ROUNDS = 50_000
 
@@ -395,6 +396,8 @@ def frontier_command(
     console.print(priced.picture.subtitle, markup=False)
     console.print(_table(priced.picture))
     if out is not None:
+        from slotwise.figures import draw_frontier, save_figure
+
         kinds = [kind.strip() for kind in formats.split(",")]
         paths = save_figure(draw_frontier(priced.picture), out, priced.name, kinds)
         for path in [*paths, _write_corners(priced.picture.curve, out, priced.name)]:
@@ -426,6 +429,8 @@ def _load(
 
 
 def _of_dataset(data: Dataset, floor: float | None) -> Priced:
+    from slotwise.figures import FrontierPicture
+
     curve = frontier(data.revenue_rate, data.click_rate, data.n_slots)
     present = data.click_floor if data.click_floor > 0 else floor
     return Priced(
@@ -442,6 +447,8 @@ def _of_dataset(data: Dataset, floor: float | None) -> Priced:
 
 def _of_guarantee(data: Dataset, text: str) -> Priced:
     """Return the best revenue against the slots that a rule guarantees, within the click floor."""
+    from slotwise.figures import FrontierPicture
+
     rule = _rule_of(data, text)
     if not rule.at_least:
         raise rule.error("at_least", "given, as in NAME: LINK,LINK >= SLOTS", text)
@@ -487,6 +494,8 @@ def _rule_of(data: Dataset, text: str) -> Rule:
 
 
 def _of_selector(path: Path, floor: float | None) -> Priced:
+    from slotwise.figures import FrontierPicture
+
     selector = Selector.load(path)
     price, problem = selector.frontier(), selector.problem
     present = floor if floor is not None else (price.click_floor or None)

@@ -27,6 +27,7 @@ HEADINGS = {
         "demo": "demo",
         "keys": "serving",
         "import": "serving",
+        "plan": "analysis",
         "warm-up": "warm_up",
     },
     "Store maintenance": dict.fromkeys(
@@ -41,7 +42,7 @@ HEADINGS = {
         "datasets": "catalogue",
         "policies": "catalogue",
     },
-    "Logs and planning": dict.fromkeys(("evaluate", "frontier", "plan"), "analysis"),
+    "Logs and floors": dict.fromkeys(("evaluate", "frontier"), "analysis"),
 }
 """The commands under the headings of `slotwise --help`, each with its module in this folder.
 
@@ -52,12 +53,12 @@ PACKAGES = {
     "Serving": ("service", "uvicorn"),
     "Store maintenance": ("service", "sqlalchemy"),
     "Experiments": ("experiments", "polars"),
-    "Logs and planning": ("experiments", "polars"),
+    "Logs and floors": ("experiments", "polars"),
 }
 """The extra that brings the commands under a heading, and one of its packages."""
 COMPLETING = "_SLOTWISE_COMPLETE"
 """The variable by which a shell asks how a command goes on."""
-OF_SERVICE = frozenset({*HEADINGS["Serving"], *HEADINGS["Store maintenance"]} - {"warm-up"})
+OF_SERVICE = frozenset({*HEADINGS["Serving"], *HEADINGS["Store maintenance"]} - {"plan", "warm-up"})
 """Commands that the extra `service` brings; the others belong to `experiments`."""
 
 
