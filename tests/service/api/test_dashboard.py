@@ -123,6 +123,19 @@ def test_an_overview_tells_what_came(visitor: httpx.Client, admin: httpx.Client,
     assert overview["changes"][0]["is_marked"]
 
 
+def test_changes_write_times_as_dates(
+    visitor: httpx.Client, admin: httpx.Client, make_pool: Callable[..., str]
+) -> None:
+    pool = make_pool(3)
+    admin.patch(f"/v1/pools/{pool}", json={"until": "2199-03-20T10:30:00+01:00"})
+    admin.patch(f"/v1/pools/{pool}", json={"until": None})
+    changes = visitor.get(f"/dashboard/pools/{pool}").json()["overview"]["changes"]
+    assert [one["what"] for one in changes[:2]] == [
+        "changed the pool: until 2199-03-20 09:30 → none",
+        "changed the pool: until none → 2199-03-20 09:30",
+    ]
+
+
 def test_odd_feedback_is_counted_for_its_pool(
     visitor: httpx.Client, admin: httpx.Client, make_pool: Callable[..., str]
 ) -> None:

@@ -148,7 +148,7 @@ def _differences(change: ChangeRecord) -> str:
         return ""
     before, after = _fields(change.before), _fields(change.after)
     changed = [
-        f"{name.replace('_', ' ')} {_shown(before.get(name))} → {_shown(after.get(name))}"
+        f"{_label(name).replace('_', ' ')} {_value(name, before)} → {_value(name, after)}"
         for name in after
         if name not in _SILENT and before.get(name) != after.get(name)
     ]
@@ -169,7 +169,8 @@ def _shown(value: object) -> str:
         case {"views": views, "clicks": clicks, "discount": discount}:
             return f"{views:,} views with {clicks:,} clicks at {discount:g}"
         case dict():
-            told = (_part(name, one) for name, one in value.items() if name not in _SILENT and one)
+            names = (name for name, one in value.items() if name not in _SILENT and one)
+            told = (f"{_label(name)} {_value(name, value)}" for name in names)
             return ", ".join(told) or "none"
         case list():
             return ", ".join(map(_shown, value)) or "none"
@@ -178,10 +179,16 @@ def _shown(value: object) -> str:
     return str(value)
 
 
-def _part(name: str, value: object) -> str:
-    if name.endswith("_us") and isinstance(value, int):
-        return f"{name.removesuffix('_us')} {to_time(value):%Y-%m-%d %H:%M}"
-    return f"{name} {_shown(value)}"
+def _label(name: str) -> str:
+    return name.removesuffix("_us")
+
+
+def _value(name: str, fields: Mapping[str, Any]) -> str:
+    """Return a field in words: `_us` at the end of its name marks a time, and 0 none."""
+    value = fields.get(name)
+    if name.endswith("_us") and value:
+        return f"{to_time(value):%Y-%m-%d %H:%M}"
+    return "none" if name.endswith("_us") else _shown(value)
 
 
 LONGEST_US = 48 * 3600 * SECOND_US
