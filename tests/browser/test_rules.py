@@ -101,3 +101,12 @@ def test_a_budget_of_money_stays_one_of_money(
     [goal] = rule["goals"]
     assert (goal["amount_micros"], goal["cost_per_click_micros"]) == (10_000_000, 300_000)
     assert goal["hard"]
+
+
+def test_a_long_name_stays_inside_the_card(watched: Watched, admin: httpx.Client, day: str) -> None:
+    rule = {"name": "W" * 80, "links": ["l1"], "at_most": 1}
+    admin.put(f"/v1/pools/{day}/rules", json={"rules": [rule]}).raise_for_status()
+    page = watched.open(day, "settings")
+    expect(page.locator("#rules tbody")).to_contain_text("W" * 80)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1280
+    admin.put(f"/v1/pools/{day}/rules", json={"rules": []}).raise_for_status()
