@@ -56,9 +56,8 @@ def money_in_words(micros: dict[str, float]) -> tuple[str, str]:
     size, suffix = (1000, "k") if step >= 100 and scaled["high"] >= 10_000 else (1, "")
     digits = max(0, -round(math.log10(step / size)))
     digits = max(2, digits) if digits and size == 1 else digits
-    mean, low, high = (
-        f"{round(scaled[end] / step) * step / size:,.{digits}f}{suffix}" for end in scaled
-    )
+    near = [round(scaled[end] / step) * step / size for end in scaled]
+    mean, low, high = (f"{one:,.{digits}f}{suffix if one else ''}" for one in near)
     return f"€{mean}", f"{low} to {high}"
 
 

@@ -531,3 +531,11 @@ def test_ten_thousand_links_stay_usable(
     page.locator("#find").fill("")
     page.get_by_role("button", name="Next").click()
     expect(page.locator("#page-number")).to_have_text("21 to 40")
+
+
+def test_no_revenue_has_no_thousands(watched: Watched, day: str) -> None:
+    words = "import('/dashboard/files/words.js')"
+    asked = f"async (one) => (await {words}).revenueRange(one, 'EUR')"
+    page = watched.open(day)
+    assert page.evaluate(asked, {"mean": 0, "low": 0, "high": 1e8}) == ["€0", "0 to 100k"]
+    assert page.evaluate(asked, {"mean": 14e6, "low": 13e6, "high": 15e6})[0] == "€14.0k"

@@ -46,9 +46,10 @@ export function revenueRange(one, currency) {
   const digits = places(step / size, 6);
   const precision = size === 1 && digits > 0 ? Math.max(2, digits) : digits;
   const written = (x, style) => {
-    const parts = numbers({ ...style, minimumFractionDigits: precision, maximumFractionDigits: precision }).formatToParts(rounded(x, step) / size);
+    const near = rounded(x, step) / size;
+    const parts = numbers({ ...style, minimumFractionDigits: precision, maximumFractionDigits: precision }).formatToParts(near);
     const last = parts.findLastIndex((part) => /integer|fraction/.test(part.type));
-    return parts.map((part, i) => (i === last ? part.value + suffix : part.value)).join("");
+    return parts.map((part, i) => (i === last && near !== 0 ? part.value + suffix : part.value)).join("");
   };
   return [written(scaled.mean, { style: "currency", currency }), `${written(scaled.low, {})} to ${written(scaled.high, {})}`];
 }
