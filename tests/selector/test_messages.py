@@ -38,6 +38,10 @@ def test_a_series_is_no_revenue(kind: Any) -> None:
     selector = Selector(["a", "b"], 2)
     with pytest.raises(InvalidFeedback, match=r"got a Series; write dict\(\.\.\.\)$"):
         selector.update(selector.select(), clicks=["a"], revenue=kind([1.0, 2.0]))
+    with pytest.raises(
+        InvalidFeedback, match=r"^`views` must be .*got a Series; write dict\(\.\.\.\)$"
+    ):
+        selector.update_batch(kind([10, 20]), {}, {})
 
 
 def test_an_unknown_word_is_counted_and_warned_about_once() -> None:

@@ -128,9 +128,7 @@ class OpenPage:
     def _money(self, name: str, given: Any) -> Outcome:
         """Return what each link earned, without those that earned nothing."""
         if not isinstance(given, Mapping):
-            kind = type(given).__name__
-            got = f"a {kind}; write dict(...)" if hasattr(given, "to_list") else repr(given)
-            raise InvalidFeedback(f"`{name}` must be a mapping of links to money, got {got}")
+            raise _no_mapping(name, "money", given)
         for link, amount in given.items():
             if link not in self.shown:
                 raise InvalidFeedback(f"`{name}` must be of links shown on the page, got {link!r}")
@@ -307,12 +305,18 @@ def read_batch(views: Mapping[Any, int], given: Mapping[int, Any], names: tuple[
     return batch
 
 
+def _no_mapping(name: str, of: str, given: object) -> InvalidFeedback:
+    kind = type(given).__name__
+    got = f"a {kind}; write dict(...)" if hasattr(given, "to_list") else repr(given)
+    return InvalidFeedback(f"`{name}` must be a mapping of links to {of}, got {got}")
+
+
 def _totals(
     name: str, totals: Mapping[Any, float], views: Mapping[Any, int], is_money: bool
 ) -> Floats:
     """Return the total of each link that has `views`, 0 where `totals` has no entry."""
     if not isinstance(totals, Mapping):
-        raise InvalidFeedback(f"`{name}` must be a mapping of links to totals, got {totals!r}")
+        raise _no_mapping(name, "totals", totals)
     for link, total in totals.items():
         if link not in views:
             raise InvalidFeedback(f"`{name}` must be of links with `views`, got {link!r}")
