@@ -101,8 +101,9 @@ class Rule:
     """How many slots of a page some links may and must have, and how they are ranked.
 
     `at_least` and `at_most` count slots per page. A whole number holds on every page, a fraction on
-    average, with at most one link of difference on a page. `boost` multiplies the scores of the
-    links by 1 + boost before the page is chosen.
+    average, with at most one link of difference on a page. `boost` multiplies the revenue of the
+    links by 1 + boost before the page is chosen; a policy without estimates of revenue multiplies
+    its scores.
 
     >>> Rule("partner", links=["b1", "b2"], at_least=0.5)
     Rule(name='partner', links=('b1', 'b2'), at_least=0.5, at_most=None, boost=0.0)

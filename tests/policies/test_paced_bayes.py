@@ -15,7 +15,7 @@ from slotwise import BernoulliLinks, PacedBayes, Problem, simulate
 from slotwise.compile import switching
 from slotwise.environments.datasets import ads_recipe
 from slotwise.errors import InvalidInput
-from slotwise.policies.joint_posterior import prior_mean
+from slotwise.policies.joint_posterior import prior_mean, score_boosted, score_jointly
 from slotwise.policies.link_posterior import LOG_FACTOR
 from slotwise.policies.policy import NO_SLOTS, NOBODY
 from slotwise.selection import dense_probabilities, draw_page, solve
@@ -464,3 +464,25 @@ def test_planning_for_rounds_to_come_equals_a_horizon() -> None:
 
     assert scores(PacedBayes(), 200.0) == scores(PacedBayes(horizon=500), 0.0)
     assert scores(PacedBayes(), 200.0) != scores(PacedBayes(), 0.0)
+
+
+@pytest.mark.parametrize(
+    ("worth", "factor"), [([0.0, 1.0], 3.0), ([0.4, 0.0], 1.0)], ids=["revenue", "price"]
+)
+def test_a_boost_multiplies_what_a_link_earns_alone(worth: list[float], factor: float) -> None:
+    problem = Problem(n_links=4, n_slots=2, click_floor=0.5)
+    state, rng = PacedBayes().start(problem), np.random.default_rng(4)
+    for _ in range(40):
+        PacedBayes.choose(state, NOBODY, rng)
+        shown, drawn_with = np.array([0, 1]), np.ones(2)
+        draw_page(state.mix, rng, shown, drawn_with)
+        for level in range(2):
+            came = 0.5**level * (rng.random(2) < 0.5)
+            PacedBayes.learn(state, NOBODY, level, shown, NO_SLOTS, drawn_with, np.ones(2), came)
+    PacedBayes.choose(state, NOBODY, rng)
+    posterior, plain, boost = state.posterior, np.zeros(4), np.array([1.0, 3.0, 1.0, 3.0])
+    score_jointly(posterior, np.array(worth), plain, np.zeros(4))
+    rewards = state.queues.rewards if worth[1] else np.zeros(2)
+    boosted = plain.copy()
+    score_boosted(posterior, np.array(worth), rewards, boost, boosted)
+    assert boosted == pytest.approx(np.where(boost > 1.0, factor, 1.0) * plain)

@@ -474,6 +474,26 @@ def score_link_jointly(posterior: JointPosterior, worth: Floats, link: int) -> f
 
 
 @inner
+def score_boosted(
+    posterior: JointPosterior, worth: Floats, rewards: Floats, boost: Floats, score: Floats
+) -> None:
+    """Write the scores of links whose rewards are multiplied by `boost`, where that is not 1.
+
+    A boost multiplies what a link earns, not what its clicks bring towards the floors.
+    """
+    for link in range(len(score)):
+        more = boost[link] - 1.0
+        if more <= 0.0:
+            continue
+        mean = variance = 0.0
+        for level in range(len(worth) - 1, -1, -1):
+            own = worth[level] + more * reward_in_sales(posterior, rewards, level)
+            rate, uncertainty = posterior.mean[level, link], posterior.variance[level, link]
+            mean, variance = before_level(mean, variance, own, rate, uncertainty)
+        score[link] = _bound(mean, posterior.width[link] * variance)
+
+
+@inner
 def largest_growth(worth: Floats, before: Floats) -> float:
     """Return a factor by which no bound has grown since levels were worth what they were before.
 

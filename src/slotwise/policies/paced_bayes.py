@@ -24,6 +24,7 @@ from slotwise.policies.joint_posterior import (
     refit_level,
     refresh_posteriors,
     reward_in_sales,
+    score_boosted,
     score_jointly,
     score_link_jointly,
 )
@@ -65,6 +66,7 @@ from slotwise.policies.tied_group import (
 from slotwise.problem import Problem
 from slotwise.selection.mix import Mix, new_mix
 from slotwise.selection.page_search import N_CANDIDATES, Search, new_search
+from slotwise.selection.page_within_rules import PageRules, best_within
 from slotwise.selection.share_slots import take_top_links
 from slotwise.selection.top_page import SMALL_POOL
 
@@ -187,14 +189,19 @@ def note_open(state: PacedBayesState, level: int, links: Links, n_views: float) 
 
 
 @inner
-def _choose_of_few(state: PacedBayesState) -> None:
-    """Look at every link of a small pool."""
-    posterior = state.posterior
-    refresh_posteriors(posterior, state.evidence, True)
+def _score_all(state: PacedBayesState) -> None:
+    """Write the scores of all links."""
+    refresh_posteriors(state.posterior, state.evidence, True)
     if _has_open_pages(state):
         _price_levels(state, NO_FLOOR)
-    score_jointly(posterior, state.queues.worth, state.score, state.scratch)
-    n_slots, clicks = state.queues.n_slots, posterior.mean[0]
+    score_jointly(state.posterior, state.queues.worth, state.score, state.scratch)
+
+
+@inner
+def _choose_of_few(state: PacedBayesState) -> None:
+    """Look at every link of a small pool."""
+    _score_all(state)
+    n_slots, clicks = state.queues.n_slots, state.posterior.mean[0]
     take_top_links(state.score, clicks, 0.0, n_slots, state.search, state.mix)
 
 
@@ -263,6 +270,18 @@ def choose(state: PacedBayesState, visitor: Visitor, rng: np.random.Generator) -
         _choose_of_few(state)
     else:
         _choose_beside_group(state)
+
+
+@hot
+def choose_within(
+    state: PacedBayesState, visitor: Visitor, rng: np.random.Generator, rules: PageRules
+) -> None:
+    """Take the best page within the rules at the scores of all links."""
+    _score_all(state)
+    forget_group(state.group)  # it has no links of this page
+    posterior, queues = state.posterior, state.queues
+    score_boosted(posterior, queues.worth, queues.rewards, rules.boost, state.score)
+    best_within(rules, state.score, state.score)
 
 
 @hot
@@ -350,6 +369,7 @@ class PacedBayes(QueuePolicy):
     choose: ClassVar[Any] = staticmethod(choose)
     uses_rng: ClassVar[bool] = False
     learn: ClassVar[Any] = staticmethod(learn)
+    choose_within: ClassVar[Any] = staticmethod(choose_within)
     rank: ClassVar[Any] = staticmethod(rank)
     ranks_all: ClassVar[bool] = True
     note_open: ClassVar[Any] = staticmethod(note_open)

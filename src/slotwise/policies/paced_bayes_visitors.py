@@ -27,6 +27,7 @@ from slotwise.policies.joint_posterior import (
     prior_mean,
     refit_level,
     reward_in_sales,
+    score_boosted,
     score_jointly,
 )
 from slotwise.policies.link_posterior import SALES, UNIT, entries_of, new_layout, pair
@@ -70,6 +71,7 @@ from slotwise.policies.visitor_regression import (
 from slotwise.problem import Problem
 from slotwise.selection.mix import Mix, new_mix
 from slotwise.selection.page_search import Search, new_search
+from slotwise.selection.page_within_rules import PageRules, best_within
 from slotwise.selection.share_slots import take_top_links
 
 MAX_NUMBERS = 1_600_000
@@ -183,9 +185,9 @@ def note_open(state: PacedBayesVisitorsState, level: int, links: Links, n_views:
     count_open(state.evidence, level, links, n_views)
 
 
-@hot
-def choose(state: PacedBayesVisitorsState, visitor: Visitor, rng: np.random.Generator) -> None:
-    """Take the links with the largest bound on what showing them to this visitor is worth."""
+@inner
+def _score_for(state: PacedBayesVisitorsState, visitor: Visitor) -> None:
+    """Write the scores of all links for a visitor."""
     queues, posterior = state.queues, state.posterior
     price_in_sales(state)
     unit = outcome_worth(posterior, queues.rewards, 0)
@@ -194,7 +196,25 @@ def choose(state: PacedBayesVisitorsState, visitor: Visitor, rng: np.random.Gene
     if state.evidence.open_pages[0] > 0.0:
         _discount_open(state)
     score_jointly(posterior, queues.worth, state.score, state.scratch)
-    take_top_links(state.score, posterior.mean[0], 0.0, queues.n_slots, state.search, state.mix)
+
+
+@hot
+def choose(state: PacedBayesVisitorsState, visitor: Visitor, rng: np.random.Generator) -> None:
+    """Take the links with the largest bound on what showing them to this visitor is worth."""
+    _score_for(state, visitor)
+    clicks, n_slots = state.posterior.mean[0], state.queues.n_slots
+    take_top_links(state.score, clicks, 0.0, n_slots, state.search, state.mix)
+
+
+@hot
+def choose_within(
+    state: PacedBayesVisitorsState, visitor: Visitor, rng: np.random.Generator, rules: PageRules
+) -> None:
+    """Take the best page within the rules at the scores of all links."""
+    _score_for(state, visitor)
+    queues = state.queues
+    score_boosted(state.posterior, queues.worth, queues.rewards, rules.boost, state.score)
+    best_within(rules, state.score, state.score)
 
 
 @hot
@@ -293,6 +313,7 @@ class PacedBayesVisitors(QueuePolicy):
     choose: ClassVar[Any] = staticmethod(choose)
     uses_rng: ClassVar[bool] = False
     learn: ClassVar[Any] = staticmethod(learn)
+    choose_within: ClassVar[Any] = staticmethod(choose_within)
     rank: ClassVar[Any] = staticmethod(rank)
     ranks_all: ClassVar[bool] = True
     note_open: ClassVar[Any] = staticmethod(note_open)

@@ -25,6 +25,7 @@ from slotwise.policies.joint_posterior import (
     JointPosterior,
     outcome_worth,
     reward_in_sales,
+    score_boosted,
     score_jointly,
 )
 from slotwise.policies.link_posterior import UNIT, PosteriorLayout
@@ -214,9 +215,9 @@ def _choose_within(
     for price in prices:
         prospect.worth[0] = reward + price / size
         score_jointly(prospect.posterior, prospect.worth, prospect.score, prospect.scratch)
-        for link in range(len(page)):
-            rules.worth[link] = prospect.score[link] * rules.boost[link]
-        best_within(rules, rules.worth, prospect.rate[0])
+        worth, score = prospect.worth, prospect.score
+        score_boosted(prospect.posterior, worth, prospect.rewards, rules.boost, score)
+        best_within(rules, score, prospect.rate[0])
         for link in range(len(page)):
             page[link] += rules.probabilities[link] / len(prices)
     expected = 0.0

@@ -56,8 +56,8 @@ class PageRules(NamedTuple):
     `clicks` and `score`, and `n_candidates` says where those of a group end. Entries from
     `starts[g]` on of `listed` are the best candidates of group g; `needed[g]` says how many there
     may be. Row 0 of `places` and `taken_of` is the last page with too few clicks for the floor, row
-    1 the last with enough; `is_certain` says that nothing ties on it. `boost` multiplies the scores
-    of links, and `probabilities` is the page found last, both in the order of the pool. `crossing`
+    1 the last with enough; `is_certain` says that nothing ties on it. `boost` multiplies what links
+    earn, and `probabilities` is the page found last, both in the order of the pool. `crossing`
     has a row for each rule where groups cross, after a first one for the click floor, and no links
     otherwise.
     """

@@ -71,7 +71,7 @@ class RuleBody(Strict, frozen=True, kw_only=True):
     ] = 0.0
     at_most: Annotated[SlotBound | None, Meta(description="Most slots per page")] = None
     boost: Annotated[
-        float, Meta(ge=0, le=1e6, description="Scores of these links are multiplied by 1 + boost")
+        float, Meta(ge=0, le=1e6, description="Revenue of these links counts 1 + boost times")
     ] = 0.0
     views_until: ViewsUntilBody | None = None
     clicks_until: ClicksUntilBody | None = None
