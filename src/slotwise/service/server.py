@@ -346,8 +346,10 @@ def serve(settings: Settings, announce: Callable[[ServerStart], None]) -> None:
     """Serve in this process until SIGTERM or SIGINT, then drain and close."""
     tune_interpreter()
     runs: list[_Run] = []
+    is_stopping = threading.Event()
 
     def stop() -> None:
+        is_stopping.set()
         for run in runs:
             run.stop()
 
@@ -363,6 +365,8 @@ def serve(settings: Settings, announce: Callable[[ServerStart], None]) -> None:
 
     with signals:
         runs.append(_Run(settings, write_beside=True))
+        if is_stopping.is_set():  # the signal came while the store was opened
+            runs[0].stop()
         with asyncio.Runner(loop_factory=_new_loop) as runner:
             runner.run(main(runs[0]))
 

@@ -101,3 +101,28 @@ def test_a_request_that_a_stop_cuts_off_gets_an_answer(
         assert answer.result().status_code == 503
         assert answer.result().json()["type"].endswith("stopping")
         assert answer.result().headers["retry-after"] == "1"
+
+
+STOPPED_WHILE_OPENING = """
+import os, signal, sys, time
+from slotwise.service import server
+from slotwise.service.settings import Settings
+
+class Stopped(server._Run):
+    def __init__(self, *arguments, **named):
+        os.kill(os.getpid(), signal.SIGTERM)
+        while not signal.getitimer(signal.ITIMER_REAL)[0]:
+            time.sleep(0)
+        super().__init__(*arguments, **named)
+
+server._Run = Stopped
+server.serve(Settings(port=0, store=sys.argv[1]), lambda start: None)
+"""
+
+
+def test_a_signal_while_the_store_is_opened_ends_the_service_cleanly(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", STOPPED_WHILE_OPENING, f"sqlite:///{tmp_path / 'new.db'}"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False)
+    assert "stop.forced" not in ended.stderr
+    assert ended.returncode == 0, ended.stderr
+    SqliteStore(tmp_path / "new.db").close()  # the lock is free
