@@ -6,9 +6,10 @@ import pytest
 
 from tests.docs.pages import read_page
 
+STATEMENTS, *_ = read_page("docs/alternatives.md").split("\n## ", 1)
 ROWS = [
     [cell.strip() for cell in line.strip("|").split("|")]
-    for line in read_page("docs/alternatives.md").splitlines()
+    for line in STATEMENTS.splitlines()
     if line.startswith("| ") and not line.startswith(("| | ", "| ---"))
 ]
 

@@ -204,6 +204,8 @@ def test_the_demo_stops_cleanly_and_leaves_no_files(tmp_path: Path, stop: signal
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        # a program that a shell started in the background ignores it, and so do its children
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert demo.stdout is not None
     for line in demo.stdout:
