@@ -197,7 +197,8 @@ class River:
         believed = [model.predict_one(self.visitors[kind], with_dist=True) for model in self.models]
         bounds = np.array([one.mu + self.width * one.sigma for one in believed])
         ties = self.rng.random(len(bounds))
-        return np.lexsort((ties, -bounds))[: self.n_slots].tolist()
+        shown: list[int] = np.lexsort((ties, -bounds))[: self.n_slots].tolist()
+        return shown
 
     def learn(self, kind: int, shown: Sequence[int], clicks: Floats, revenue: Floats) -> None:
         for link, one in zip(shown, revenue, strict=True):
@@ -231,7 +232,8 @@ class LogisticThompson:
             deviation = np.sqrt(shared_var[rows].sum() + own_var[rows].sum(axis=0))
             logit = mean + self.width * deviation * self.rng.normal(size=len(mean))
             worth = worth / (1.0 + np.exp(-logit))
-        return np.argsort(-worth)[: self.n_slots].tolist()
+        shown: list[int] = np.argsort(-worth)[: self.n_slots].tolist()
+        return shown
 
     def learn(self, kind: int, shown: Sequence[int], clicks: Floats, revenue: Floats) -> None:
         rows = self.active[kind]
@@ -359,7 +361,8 @@ def report(n_runs: int, n_views: int, shops: Sequence[Shop], peers: Sequence[Pee
         play(peer, peer.settings, shops[0], 50, 0)  # loads and compiles what is needed
         for shop in shops:
             runs = [play(peer, peer.settings, shop, n_views, run) for run in range(n_runs)]
-            row = {"peer": peer.name, "shop": shop.name} | {
+            row: dict[str, Any] = {"peer": peer.name, "shop": shop.name}
+            row |= {
                 name: interval([getattr(one, name) for one in runs])
                 for name in ("share", "revenue", "micros")
             }
@@ -388,7 +391,8 @@ def _earned(row: Mapping[str, Any]) -> str:
     revenue = "{:.1f} ± {:.1f}".format(*(100 * one for one in row["revenue"]))
     if row["share"] is None:
         return revenue
-    return "{:.0f} ± {:.0f} % ({})".format(*(100 * one for one in row["share"]), revenue)
+    share, error = (100 * one for one in row["share"])
+    return f"{share:.0f} ± {error:.0f} % ({revenue})"
 
 
 def as_table(rows: Sequence[Mapping[str, Any]]) -> str:
