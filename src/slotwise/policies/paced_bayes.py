@@ -279,9 +279,10 @@ def choose_within(
     """Take the best page within the rules at the scores of all links."""
     _score_all(state)
     forget_group(state.group)  # it has no links of this page
-    posterior, queues = state.posterior, state.queues
-    score_boosted(posterior, queues.worth, queues.rewards, rules.boost, state.score)
-    best_within(rules, state.score, state.score)
+    queues = state.queues
+    rules.worth[:] = state.score
+    score_boosted(state.posterior, queues.worth, queues.rewards, rules.boost, rules.worth)
+    best_within(rules, rules.worth, rules.worth)
 
 
 @hot

@@ -213,8 +213,9 @@ def choose_within(
     """Take the best page within the rules at the scores of all links."""
     _score_for(state, visitor)
     queues = state.queues
-    score_boosted(state.posterior, queues.worth, queues.rewards, rules.boost, state.score)
-    best_within(rules, state.score, state.score)
+    rules.worth[:] = state.score  # a boost decides on the page, not on the order of its slots
+    score_boosted(state.posterior, queues.worth, queues.rewards, rules.boost, rules.worth)
+    best_within(rules, rules.worth, rules.worth)
 
 
 @hot
