@@ -280,7 +280,8 @@ def choose_within(
     _score_all(state)
     forget_group(state.group)  # it has no links of this page
     queues = state.queues
-    rules.worth[:] = state.score
+    for k in range(len(state.score)):
+        rules.worth[k] = state.score[k]
     score_boosted(state.posterior, queues.worth, queues.rewards, rules.boost, rules.worth)
     best_within(rules, rules.worth, rules.worth)
 

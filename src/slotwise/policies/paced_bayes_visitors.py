@@ -213,7 +213,8 @@ def choose_within(
     """Take the best page within the rules at the scores of all links."""
     _score_for(state, visitor)
     queues = state.queues
-    rules.worth[:] = state.score  # a boost decides on the page, not on the order of its slots
+    for k in range(len(state.score)):  # a boost decides on the page, not on the order of its slots
+        rules.worth[k] = state.score[k]
     score_boosted(state.posterior, queues.worth, queues.rewards, rules.boost, rules.worth)
     best_within(rules, rules.worth, rules.worth)
 
