@@ -18,6 +18,7 @@ import typer
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from typer import Argument, Option
 
 from slotwise.cli.catalogue import parse_option
 from slotwise.cli.progress import progress_bar
@@ -57,45 +58,30 @@ class Question(NamedTuple):
 
 
 def evaluate_command(
-    log: Annotated[Path, typer.Argument(metavar="LOG", help="A Parquet file or a folder.")],
-    floor: Annotated[float | None, typer.Option("--floor", help="The click floor to keep.")] = None,
-    mix: Annotated[
-        Path | None, typer.Option("--mix", help="A CSV file: link, probability, features.")
-    ] = None,
+    log: Annotated[Path, Argument(metavar="LOG", help="A Parquet file or a folder.")],
+    floor: Annotated[float | None, Option(help="The click floor to keep.")] = None,
+    mix: Annotated[Path | None, Option(help="A CSV file: link, probability, features.")] = None,
     policy: Annotated[
-        str | None, typer.Option("--policy", help="A policy, on a simulator fitted to the log.")
+        str | None, Option(help="A policy, on a simulator fitted to the log.")
     ] = None,
-    frontier: Annotated[
-        bool, typer.Option("--frontier", help="The best mix at eleven floors.")
-    ] = False,
+    frontier: Annotated[bool, Option("--frontier", help="The best mix at eleven floors.")] = False,
     by: Annotated[
-        list[str] | None,
-        typer.Option("--by", help="A feature of visitors: a mix for each of its values."),
+        list[str] | None, Option(help="A feature of visitors: a mix for each of its values.")
     ] = None,
     rule: Annotated[
-        list[str] | None,
-        typer.Option("--rule", help='A rule for the best mix, as "partner: b1,b2 >= 0.5".'),
+        list[str] | None, Option(help='A rule for the best mix, as "partner: b1,b2 >= 0.5".')
     ] = None,
-    estimator: Annotated[str, typer.Option("--estimator", help="dr, ips, sn or clipped.")] = "dr",
-    confidence: Annotated[
-        float, typer.Option("--confidence", help="Of both intervals together.")
-    ] = 0.95,
-    clip: Annotated[
-        float, typer.Option("--clip", help="The largest weight of the clipped estimator.")
-    ] = 100.0,
+    estimator: Annotated[str, Option(help="dr, ips, sn or clipped.")] = "dr",
+    confidence: Annotated[float, Option(help="Of both intervals together.")] = 0.95,
+    clip: Annotated[float, Option(help="The largest weight of the clipped estimator.")] = 100.0,
     max_revenue: Annotated[
-        float | None,
-        typer.Option("--max-revenue", help="The most that a link can bring, in money."),
+        float | None, Option(help="The most that a link can bring, in money.")
     ] = None,
-    runs: Annotated[int, typer.Option("--runs", help="Simulated runs of --policy.")] = 20,
-    seed: Annotated[int, typer.Option("--seed", help="Of the simulator and bootstrap.")] = 1,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="The directory for a figure of the answer.")
-    ] = None,
-    formats: Annotated[
-        str, typer.Option("--format", help="svg, png, or both with a comma.")
-    ] = "svg,png",
+    runs: Annotated[int, Option(help="Simulated runs of --policy.")] = 20,
+    seed: Annotated[int, Option(help="Of the simulator and bootstrap.")] = 1,
+    as_json: Annotated[bool, Option("--json", help="Print JSON.")] = False,
+    out: Annotated[Path | None, Option(help="The directory for a figure of the answer.")] = None,
+    formats: Annotated[str, Option("--format", help="svg, png, or both with a comma.")] = "svg,png",
 ) -> None:
     """Ask a log of page views what another floor, mix or policy would have earned.
 
@@ -330,35 +316,22 @@ class Priced(NamedTuple):
 
 def frontier_command(
     table: Annotated[
-        str | None, typer.Argument(metavar="[TABLE]", help="A file, or a data set's name.")
+        str | None, Argument(metavar="[TABLE]", help="A file, or a data set's name.")
     ] = None,
-    slots: Annotated[
-        int | None, typer.Option("--slots", help="Slots on the page; needed for a file.")
-    ] = None,
+    slots: Annotated[int | None, Option(help="Slots on the page; needed for a file.")] = None,
     floor: Annotated[
-        float | None,
-        typer.Option("--floor", help="The floor to mark, in clicks per page view."),
+        float | None, Option(help="The floor to mark, in clicks per page view.")
     ] = None,
-    selector: Annotated[
-        Path | None, typer.Option("--selector", help="A saved selector, instead of TABLE.")
-    ] = None,
+    selector: Annotated[Path | None, Option(help="A saved selector, instead of TABLE.")] = None,
     rule: Annotated[
-        str | None,
-        typer.Option("--rule", help='The price of a guarantee instead: "partner: 3,4 >= 0.5".'),
+        str | None, Option(help='The price of a guarantee instead: "partner: 3,4 >= 0.5".')
     ] = None,
-    data: Annotated[
-        Path | None, typer.Option("--data", help="The directory with a data set's files.")
-    ] = None,
+    data: Annotated[Path | None, Option(help="The directory with a data set's files.")] = None,
     option: Annotated[
-        list[str] | None,
-        typer.Option("--option", "-o", help="An option of the table, as name=value."),
+        list[str] | None, Option("--option", "-o", help="An option of the table, as name=value.")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="The directory for the figure and the CSV.")
-    ] = None,
-    formats: Annotated[
-        str, typer.Option("--format", help="svg, png, or both with a comma.")
-    ] = "svg,png",
+    out: Annotated[Path | None, Option(help="The directory for the figure and the CSV.")] = None,
+    formats: Annotated[str, Option("--format", help="svg, png, or both with a comma.")] = "svg,png",
 ) -> None:
     """Print, and draw, the best revenue for every click floor and the price of one more click.
 
@@ -577,39 +550,30 @@ def _write_corners(curve: Frontier, directory: Path, name: str) -> Path:
 
 
 def plan_command(
-    links: Annotated[int, typer.Option("--links", help="Links to choose from.")],
-    slots: Annotated[int, typer.Option("--slots", help="Links on a page.")],
-    click_rate: Annotated[float, typer.Option("--click-rate", help="Of a typical link.")],
+    links: Annotated[int, Option(help="Links to choose from.")],
+    slots: Annotated[int, Option(help="Links on a page.")],
+    click_rate: Annotated[float, Option(help="Of a typical link.")],
     revenue: Annotated[
         float,
-        typer.Option(
-            "--revenue-per-click", help="Of a typical link, as a share of the largest sale."
-        ),
+        Option("--revenue-per-click", help="Of a typical link, as a share of the largest sale."),
     ],
-    per_day: Annotated[float, typer.Option("--views-per-day", help="Page views a day.")],
-    floor: Annotated[float, typer.Option("--floor", help="Clicks promised a page view.")] = 0.0,
-    certainty: Annotated[
-        float, typer.Option("--certainty", help="In which share of cases the answer holds.")
-    ] = 0.95,
-    holdout: Annotated[
-        float, typer.Option("--holdout", help="The share of views with random links.")
-    ] = 0.05,
-    views: Annotated[int, typer.Option("--views", help="Page views of a case.")] = 20_000,
-    cases: Annotated[int, typer.Option("--cases", help="Simulated cases.")] = 100,
-    policy: Annotated[str | None, typer.Option("--policy", help="Another policy.")] = None,
+    per_day: Annotated[float, Option("--views-per-day", help="Page views a day.")],
+    floor: Annotated[float, Option(help="Clicks promised a page view.")] = 0.0,
+    certainty: Annotated[float, Option(help="In which share of cases the answer holds.")] = 0.95,
+    holdout: Annotated[float, Option(help="The share of views with random links.")] = 0.05,
+    views: Annotated[int, Option(help="Page views of a case.")] = 20_000,
+    cases: Annotated[int, Option(help="Simulated cases.")] = 100,
+    policy: Annotated[str | None, Option(help="Another policy.")] = None,
     rule: Annotated[
-        list[str] | None,
-        typer.Option("--rule", help='A rule: "partner: 3,4 >= 0.5", links numbered from 0 on.'),
+        list[str] | None, Option(help='A rule: "partner: 3,4 >= 0.5", links numbered from 0 on.')
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Another seed.")] = 1,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, in page views.")] = False,
+    seed: Annotated[int, Option(help="Another seed.")] = 1,
+    as_json: Annotated[bool, Option("--json", help="Print JSON, in page views.")] = False,
     as_lines: Annotated[
-        bool,
-        typer.Option("--json-lines", help="Print progress, then the answer, as lines of JSON."),
+        bool, Option("--json-lines", help="Print progress, then the answer, as lines of JSON.")
     ] = False,
     within: Annotated[
-        float,
-        typer.Option("--within", show_default=False, help="Give up after so many seconds."),
+        float, Option(show_default=False, help="Give up after so many seconds.")
     ] = math.inf,
 ) -> None:
     """Say how many days of traffic a page needs until its floor is kept and its lift is visible.

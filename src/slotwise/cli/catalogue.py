@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-import typer
 from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from typer import Argument, Option
 
 from slotwise.environments.datasets import (
     DATASETS,
@@ -32,16 +32,11 @@ QUANTILES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 
 
 def datasets_command(
-    name: Annotated[str | None, typer.Argument(help="The data set to show.")] = None,
-    data: Annotated[
-        Path | None, typer.Option("--data", help="The directory with the original files.")
-    ] = None,
-    floor: Annotated[
-        float | None, typer.Option("--floor", help="Another floor, in clicks per page view.")
-    ] = None,
+    name: Annotated[str | None, Argument(help="The data set to show.")] = None,
+    data: Annotated[Path | None, Option(help="The directory with the original files.")] = None,
+    floor: Annotated[float | None, Option(help="Another floor, in clicks per page view.")] = None,
     option: Annotated[
-        list[str] | None,
-        typer.Option("--option", "-o", help="An option of the data set, as name=value."),
+        list[str] | None, Option("--option", "-o", help="An option of the data set, as name=value.")
     ] = None,
 ) -> None:
     """List the data sets, or show one: its sizes, its optimum and its rates.
@@ -169,7 +164,7 @@ def rates(dataset: Dataset) -> Table:
 
 
 def policies_command(
-    name: Annotated[str | None, typer.Argument(help="The policy to show.")] = None,
+    name: Annotated[str | None, Argument(help="The policy to show.")] = None,
 ) -> None:
     """List the policies with their settings, or show the formula of one.
 

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-import typer
 from rich import box
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
+from typer import Option
 
 from slotwise.client import Client, Page, click_event, conversion_event
 from slotwise.errors import SlotwiseError
@@ -116,13 +116,13 @@ class DemoVisitors:
 
 def demo_command(
     seconds: Annotated[
-        float | None, typer.Option(help="How long to run; until Ctrl-C without it")
+        float | None, Option(help="How long to run; until Ctrl-C without it")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of visitors and pages")] = 0,
+    seed: Annotated[int, Option(help="Seed of visitors and pages")] = 0,
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port of the shop; any free one without it")
+        int, Option(min=0, max=65535, help="Port of the shop; any free one without it")
     ] = 0,
-    open_shop: Annotated[bool, typer.Option("--open/--no-open", help="Open the demo shop")] = True,
+    open_shop: Annotated[bool, Option("--open/--no-open", help="Open the demo shop")] = True,
 ) -> None:
     """Open a small shop with simulated visitors and watch the service learn what to show them.
 

@@ -14,6 +14,7 @@ from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from typer import Argument, Option
 
 from slotwise.cli.progress import (
     SchedulerOption,
@@ -41,28 +42,21 @@ from slotwise.simulation.series import (
 
 def simulate_command(
     file: Annotated[
-        str,
-        typer.Argument(metavar="FILE", help="A TOML file, or the name of a shipped experiment."),
+        str, Argument(metavar="FILE", help="A TOML file, or the name of a shipped experiment.")
     ],
-    runs: Annotated[int | None, typer.Option("--runs", help="Runs of each policy.")] = None,
-    rounds: Annotated[int | None, typer.Option("--rounds", help="Rounds of a run.")] = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="Another seed.")] = None,
+    runs: Annotated[int | None, Option(help="Runs of each policy.")] = None,
+    rounds: Annotated[int | None, Option(help="Rounds of a run.")] = None,
+    seed: Annotated[int | None, Option(help="Another seed.")] = None,
     threads: ThreadsOption = None,
     scheduler: SchedulerOption = None,
     shard: ShardOption = None,
-    data: Annotated[
-        Path | None, typer.Option("--data", help="The directory with the original files.")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="The results file; FILE.parquet by default.")
-    ] = None,
+    data: Annotated[Path | None, Option(help="The directory with the original files.")] = None,
+    out: Annotated[Path | None, Option(help="The results file; FILE.parquet by default.")] = None,
     log: Annotated[
-        Path | None,
-        typer.Option("--log", help="Log the pages of run 0 of each policy to DIR/LABEL."),
+        Path | None, Option(help="Log the pages of run 0 of each policy to DIR/LABEL.")
     ] = None,
     explore: Annotated[
-        float,
-        typer.Option("--explore", help="The share of the page that --log gives random links."),
+        float, Option(help="The share of the page that --log gives random links.")
     ] = 0.0,
 ) -> None:
     """Run the experiment of a TOML file, or a shipped experiment by name, into a results file.
@@ -149,22 +143,17 @@ def _new_log_folder(folder: Path) -> Path:
 
 def reproduce_command(
     quick: Annotated[
-        bool, typer.Option("--quick", help="Few runs of few rounds, for a first look.")
+        bool, Option("--quick", help="Few runs of few rounds, for a first look.")
     ] = False,
-    data: Annotated[
-        Path | None, typer.Option("--data", help="The directory with the original files.")
-    ] = None,
-    runs: Annotated[
-        int | None, typer.Option("--runs", help="Runs of each policy (at most 40 in sweeps).")
-    ] = None,
-    rounds: Annotated[int | None, typer.Option("--rounds", help="Rounds of a run.")] = None,
+    data: Annotated[Path | None, Option(help="The directory with the original files.")] = None,
+    runs: Annotated[int | None, Option(help="Runs of each policy (at most 40 in sweeps).")] = None,
+    rounds: Annotated[int | None, Option(help="Rounds of a run.")] = None,
     threads: ThreadsOption = None,
     scheduler: SchedulerOption = None,
     shard: ShardOption = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out",
+        Option(
             help="The directory for results, figures and report; `paper` by default, "
             "`paper-quick` with --quick.",
         ),
@@ -222,26 +211,18 @@ def reproduce_command(
 
 def draw_command(
     files: Annotated[
-        list[Path],
-        typer.Argument(metavar="RESULTS", help="Files that `slotwise simulate` wrote."),
+        list[Path], Argument(metavar="RESULTS", help="Files that `slotwise simulate` wrote.")
     ],
     out: Annotated[
-        Path | None,
-        typer.Option("--out", help="The directory for the figures, or one file such as late.pdf."),
+        Path | None, Option(help="The directory for the figures, or one file such as late.pdf.")
     ] = None,
     formats: Annotated[
-        str, typer.Option("--format", help="svg, png or pdf, several with commas.")
+        str, Option("--format", help="svg, png or pdf, several with commas.")
     ] = "svg,png",
-    panels: Annotated[
-        str | None, typer.Option("--panels", help="Only these metrics, with commas.")
-    ] = None,
-    title: Annotated[str | None, typer.Option("--title", help="A title for chosen panels.")] = None,
-    width: Annotated[
-        str | None, typer.Option("--width", help="column (3.5 in), text (7.2 in) or wide.")
-    ] = None,
-    log: Annotated[
-        str | None, typer.Option("--log", help="Logarithmic axes: x, y or both.")
-    ] = None,
+    panels: Annotated[str | None, Option(help="Only these metrics, with commas.")] = None,
+    title: Annotated[str | None, Option(help="A title for chosen panels.")] = None,
+    width: Annotated[str | None, Option(help="column (3.5 in), text (7.2 in) or wide.")] = None,
+    log: Annotated[str | None, Option(help="Logarithmic axes: x, y or both.")] = None,
 ) -> None:
     """Draw the figure of one or more results files.
 
@@ -284,9 +265,9 @@ def listed(text: str) -> list[str]:
 
 def merge_command(
     folders: Annotated[
-        list[Path], typer.Argument(metavar="FOLDERS", help="Finished runs of several machines.")
+        list[Path], Argument(metavar="FOLDERS", help="Finished runs of several machines.")
     ],
-    into: Annotated[Path, typer.Option("--into", help="The folder of finished runs to fill.")],
+    into: Annotated[Path, Option(help="The folder of finished runs to fill.")],
 ) -> None:
     """Put the finished runs of shards that were played on several machines into one folder.
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Protocol
 
-import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from typer import Option
 
 
 class Tell(Protocol):
@@ -81,14 +81,12 @@ def progress_bar(what: str) -> Iterator[Tell]:
         yield tell_bar
 
 
-ThreadsOption = Annotated[
-    int | None, typer.Option("--threads", help="Threads; by default one per core.")
-]
+ThreadsOption = Annotated[int | None, Option("--threads", help="Threads; by default one per core.")]
 SchedulerOption = Annotated[
     str | None,
-    typer.Option("--scheduler", help="Run on the workers of this Dask scheduler, tcp://host:8786."),
+    Option("--scheduler", help="Run on the workers of this Dask scheduler, tcp://host:8786."),
 ]
 ShardOption = Annotated[
     str | None,
-    typer.Option("--shard", help="Play only a part of the runs, such as 3/16, for later."),
+    Option("--shard", help="Play only a part of the runs, such as 3/16, for later."),
 ]

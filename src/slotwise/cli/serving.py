@@ -14,6 +14,7 @@ import msgspec
 import typer
 from rich.console import Console
 from rich.table import Table
+from typer import Argument, Option
 
 from slotwise.errors import InvalidConfig, InvalidInput
 from slotwise.selector import KnownCounts, Selector, read_known_counts, start_from_counts
@@ -32,18 +33,18 @@ from slotwise.service.storage.maintenance import open_existing_to_read
 
 def serve_command(
     config: Annotated[
-        Path | None, typer.Option(help="TOML file with settings", envvar="SLOTWISE_CONFIG")
+        Path | None, Option(help="TOML file with settings", envvar="SLOTWISE_CONFIG")
     ] = None,
-    host: Annotated[str | None, typer.Option(help="Address to listen on [127.0.0.1]")] = None,
-    port: Annotated[int | None, typer.Option(help="Port; 0 takes a free one [8460]")] = None,
+    host: Annotated[str | None, Option(help="Address to listen on [127.0.0.1]")] = None,
+    port: Annotated[int | None, Option(help="Port; 0 takes a free one [8460]")] = None,
     store: Annotated[
-        str | None, typer.Option(help="Store URL [sqlite:///slotwise.db, in this folder]")
+        str | None, Option(help="Store URL [sqlite:///slotwise.db, in this folder]")
     ] = None,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any other setting")
+        list[str] | None, Option("--set", metavar="NAME=VALUE", help="Any other setting")
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Check settings and store, print them, and stop")
+        bool, Option("--check", help="Check settings and store, print them, and stop")
     ] = False,
 ) -> None:
     """Run the decision service on this machine, with an embedded store or on PostgreSQL.
@@ -120,14 +121,14 @@ Try it: make a pool, give it links, choose a page, report a click.
 """
 
 
-StoreUrl = Annotated[str, typer.Option(help="Store URL")]
+StoreUrl = Annotated[str, Option(help="Store URL")]
 _DEFAULT_STORE = Settings().store
 
 
 def make(
-    scopes: Annotated[list[str], typer.Argument(help=f"Some of: {', '.join(SCOPES)}")],
-    label: Annotated[str, typer.Option(help="Whose key it is")] = "",
-    pool: Annotated[str, typer.Option(help="For scope page: the pool that the key is for")] = "",
+    scopes: Annotated[list[str], Argument(help=f"Some of: {', '.join(SCOPES)}")],
+    label: Annotated[str, Option(help="Whose key it is")] = "",
+    pool: Annotated[str, Option(help="For scope page: the pool that the key is for")] = "",
     store: StoreUrl = _DEFAULT_STORE,
 ) -> None:
     """Make a key."""
@@ -162,7 +163,7 @@ def list_keys(store: StoreUrl = _DEFAULT_STORE) -> None:
 
 
 def revoke(
-    key_id: Annotated[str, typer.Argument(help="Id of the key, from the list")],
+    key_id: Annotated[str, Argument(help="Id of the key, from the list")],
     store: StoreUrl = _DEFAULT_STORE,
 ) -> None:
     """Revoke a key."""
@@ -212,31 +213,17 @@ MAX_CHARS = 500_000
 
 
 def import_command(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A CSV file.")],
-    discount: Annotated[
-        float, typer.Option("--discount", help="What a known view is worth, from 0 to 1.")
-    ] = 1.0,
-    pool: Annotated[str | None, typer.Option("--pool", help="Into this pool.")] = None,
-    url: Annotated[str | None, typer.Option("--url", help="Of the running service.")] = None,
-    store: Annotated[str | None, typer.Option("--store", help="Of a stopped one.")] = None,
-    key: Annotated[
-        str, typer.Option("--key", envvar="SLOTWISE_KEY", help="An admin key, for --url.")
-    ] = "",
-    slots: Annotated[
-        int | None, typer.Option("--slots", help="Of a selector: links on a page.")
-    ] = None,
-    floor: Annotated[
-        float, typer.Option("--floor", help="Of a selector: clicks promised a page view.")
-    ] = 0.0,
-    max_revenue: Annotated[
-        float, typer.Option("--max-revenue", help="Of a selector: the most of a click.")
-    ] = 1.0,
-    policy: Annotated[
-        str | None, typer.Option("--policy", help="Of a selector: another policy.")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="The selector's file; FILE.sel by default.")
-    ] = None,
+    file: Annotated[Path, Argument(metavar="FILE", help="A CSV file.")],
+    discount: Annotated[float, Option(help="What a known view is worth, from 0 to 1.")] = 1.0,
+    pool: Annotated[str | None, Option(help="Into this pool.")] = None,
+    url: Annotated[str | None, Option(help="Of the running service.")] = None,
+    store: Annotated[str | None, Option(help="Of a stopped one.")] = None,
+    key: Annotated[str, Option(envvar="SLOTWISE_KEY", help="An admin key, for --url.")] = "",
+    slots: Annotated[int | None, Option(help="Of a selector: links on a page.")] = None,
+    floor: Annotated[float, Option(help="Of a selector: clicks promised a page view.")] = 0.0,
+    max_revenue: Annotated[float, Option(help="Of a selector: the most of a click.")] = 1.0,
+    policy: Annotated[str | None, Option(help="Of a selector: another policy.")] = None,
+    out: Annotated[Path | None, Option(help="The selector's file; FILE.sel by default.")] = None,
 ) -> None:
     """Let a pool or a saved selector start from known views, clicks and revenue of each link.
 

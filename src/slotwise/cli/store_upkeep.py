@@ -11,6 +11,7 @@ from typing import Annotated
 
 import msgspec
 import typer
+from typer import Argument, Option
 
 from slotwise.cli.progress import progress_bar
 from slotwise.errors import InvalidInput, UnsupportedState
@@ -38,8 +39,8 @@ from slotwise.service.storage.verify import verify
 
 
 def move_store_command(
-    source: Annotated[str, typer.Argument(help="Store URL to read")],
-    target: Annotated[str, typer.Argument(help="Store URL to fill; empty, or interrupted before")],
+    source: Annotated[str, Argument(help="Store URL to read")],
+    target: Annotated[str, Argument(help="Store URL to fill; empty, or interrupted before")],
 ) -> None:
     """Copy a store to an empty one, also between SQLite and PostgreSQL, and verify.
 
@@ -63,9 +64,9 @@ def move_store_command(
 
 
 def forget_command(
-    key: Annotated[str, typer.Option(help="Id of the key, from `slotwise keys list`")],
-    since: Annotated[str, typer.Option(help="The first moment to forget, RFC 3339")],
-    store: Annotated[str, typer.Option(help="Store URL")] = Settings().store,
+    key: Annotated[str, Option(help="Id of the key, from `slotwise keys list`")],
+    since: Annotated[str, Option(help="The first moment to forget, RFC 3339")],
+    store: Annotated[str, Option(help="Store URL")] = Settings().store,
 ) -> None:
     """Let the views that a key asked for since a time count no more.
 
@@ -109,7 +110,7 @@ _NOT_NEEDED = (
 
 
 def set_back_command(
-    store: Annotated[str, typer.Option(help="Store URL")] = Settings().store,
+    store: Annotated[str, Option(help="Store URL")] = Settings().store,
 ) -> None:
     """Set the times of a store back, after a clock that was ahead once.
 
@@ -134,7 +135,7 @@ DEFAULT_STORE = "sqlite:///slotwise.db"
 
 
 def verify_command(
-    store: Annotated[str, typer.Option(help="Store URL")] = DEFAULT_STORE,
+    store: Annotated[str, Option(help="Store URL")] = DEFAULT_STORE,
 ) -> None:
     """Recompute every counter of a store from its raw rows and compare.
 
@@ -173,9 +174,9 @@ _POSTGRESQL = (
 
 
 def backup_command(
-    target: Annotated[Path, typer.Argument(help="The new file")],
-    store: Annotated[str, typer.Option(help="Store URL")] = DEFAULT_STORE,
-    check: Annotated[bool, typer.Option("--verify", help="Verify the copy")] = False,
+    target: Annotated[Path, Argument(help="The new file")],
+    store: Annotated[str, Option(help="Store URL")] = DEFAULT_STORE,
+    check: Annotated[bool, Option("--verify", help="Verify the copy")] = False,
 ) -> None:
     """Copy a store to a new file that only its owner can read; the service may be running.
 
@@ -201,11 +202,9 @@ _POSTGRESQL_RESTORE = (
 
 
 def restore_command(
-    backup: Annotated[Path, typer.Argument(help="A file that `slotwise backup` made")],
-    store: Annotated[str, typer.Option(help="Store URL")] = DEFAULT_STORE,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a store that is there")
-    ] = False,
+    backup: Annotated[Path, Argument(help="A file that `slotwise backup` made")],
+    store: Annotated[str, Option(help="Store URL")] = DEFAULT_STORE,
+    overwrite: Annotated[bool, Option("--overwrite", help="Replace a store that is there")] = False,
 ) -> None:
     """Put a verified copy of a backup where the store is; stop the service first.
 
@@ -223,8 +222,8 @@ def restore_command(
 
 
 def purge_command(
-    older_than: Annotated[int, typer.Option(help="Days since the windows closed", min=1)],
-    store: Annotated[str, typer.Option(help="Store URL")] = DEFAULT_STORE,
+    older_than: Annotated[int, Option(help="Days since the windows closed", min=1)],
+    store: Annotated[str, Option(help="Store URL")] = DEFAULT_STORE,
 ) -> None:
     """Drop raw rows whose windows closed long ago; every counter stays as it is.
 
@@ -254,14 +253,11 @@ _LOOK_AGAIN_S = 60.0
 
 
 def export_command(
-    to: Annotated[str, typer.Option(help="Folder, or s3:// or gs:// address, of the export")],
-    store: Annotated[str, typer.Option(help="Store URL")] = DEFAULT_STORE,
-    follow: Annotated[
-        bool, typer.Option("--follow", help="Go on until the command is stopped")
-    ] = False,
+    to: Annotated[str, Option(help="Folder, or s3:// or gs:// address, of the export")],
+    store: Annotated[str, Option(help="Store URL")] = DEFAULT_STORE,
+    follow: Annotated[bool, Option("--follow", help="Go on until the command is stopped")] = False,
     slice_minutes: Annotated[
-        int | None,
-        typer.Option(help=f"Minutes that one file covers; {SLICE_MINUTES} for a new export"),
+        int | None, Option(help=f"Minutes that one file covers; {SLICE_MINUTES} for a new export")
     ] = None,
 ) -> None:
     """Export decisions, events and settled page views as Parquet files, a folder a day.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
+from typer import Argument
 
 from slotwise.cli.progress import progress_bar
 from slotwise.compile.cache import cache_folder
@@ -130,7 +131,7 @@ def _simulate(policy: Policy) -> None:
 
 def warm_up_command(
     policies: Annotated[
-        list[str] | None, typer.Argument(metavar="[POLICY]...", help="Policies by name.")
+        list[str] | None, Argument(metavar="[POLICY]...", help="Policies by name.")
     ] = None,
 ) -> None:
     """Compile policies to machine code and store it on disk, so that first pages are compiled.
