@@ -130,6 +130,24 @@ def test_interpreted_code_finds_the_same_mix() -> None:
         assert plain.price == compiled.shadow_price
 
 
+def test_a_program_that_is_asked_again_has_the_same_answer() -> None:
+    """The last program is cached; others may have used the page meanwhile, or changed one rate."""
+    for seed in range(40):
+        value, clicks, n_slots, floor, asked = random_program(seed, seed % 3 == 0)
+        rules = settle_rules(asked, len(value), n_slots).rules
+        first = solve_within(rules, value, clicks, floor)
+        page = rules.probabilities.copy()
+        best_within(rules, clicks, clicks)
+        assert solve_within(rules, value, clicks, floor) == first
+        assert np.array_equal(rules.probabilities, page)
+        other = np.where(np.arange(len(value)) == 0, 1.0 - value, value)
+        for changed in ((other, clicks, floor), (value, other, floor), (value, clicks, 0.0)):
+            solve_within(rules, *changed)
+            fresh = settle_rules(asked, len(value), n_slots).rules
+            solve_within(fresh, *changed)
+            assert np.allclose(rules.probabilities, fresh.probabilities, atol=1e-9)
+
+
 def test_without_rules_the_answer_is_that_of_solve() -> None:
     for seed in range(100):
         value, clicks, n_slots, floor, _ = random_program(seed)

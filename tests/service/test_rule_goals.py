@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from benchmarks.goals import TRAFFIC, live
 from slotwise.errors import InvalidInput
-from slotwise.service.learning.rule_goals import HOUR_US, Traffic
+from slotwise.service.learning.rule_goals import HOUR_US, RuleProgress, Traffic
 from slotwise.service.records import (
     ClickBudget,
     ClickEvent,
@@ -155,6 +156,26 @@ def test_clicks_count_once_and_goals_are_reported(open_service: OpenService) -> 
     # nobody is warned of a goal whose date has passed
     service.learner.learn(DATE + 1)
     assert not service.reporter.rules("home", DATE + 1)[0].violated
+
+
+def test_rules_may_change_while_they_are_counted(
+    open_service: OpenService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two = [PoolRule(name=name, links=(name,), at_least=0.5) for name in ("l0", "l1")]
+    service = opened(open_service(), *two)
+    service.decider.decide("home", T0)
+    service.flush().result()
+    run = service.learner._runs["home"]
+    count = RuleProgress.count
+
+    def count_and_change(progress: RuleProgress, *arguments: Any) -> None:
+        count(progress, *arguments)
+        run.pool = run.pool._replace(settings=replace(run.pool.settings, rules=()))
+
+    monkeypatch.setattr(RuleProgress, "count", count_and_change)
+    with service._store.reading() as reader:
+        run.count_rules(reader, seconds(60))
+    assert [one.name for one in run.progress.counts] == ["l0", "l1"]
 
 
 def test_dates_of_goals_must_be_to_come_when_they_are_set(open_service: OpenService) -> None:

@@ -111,7 +111,7 @@ class Probabilities(Mapping[Link, float]):
     @classmethod
     def of_array(cls, links: Sequence[Link], probabilities: Floats) -> Probabilities:
         """Return the probabilities of all links of the pool, given in its order."""
-        places = np.flatnonzero(probabilities)
+        [places] = probabilities.nonzero()
         return cls(links, (places, probabilities[places]))
 
     def _written_out(self) -> dict[Link, float]:

@@ -301,7 +301,7 @@ class Player:
             chosen = page.rules.probabilities
             if explore:  # a mix of two pages within the rules is within the rules
                 chosen[:] = (1.0 - explore) * chosen + explore * page.at_random
-            self._within, self._chosen = page.rules, chosen.copy()
+            self._within, self._chosen = page.rules, chosen
             return
         entries.choose.call(self._state, visitor, self.form.rng_of_choice(rng))
         if constraints is not None:
@@ -326,7 +326,8 @@ class Player:
 
     def chosen_probabilities(self) -> Floats:
         """Return the probability of each link that was chosen last."""
-        return dense_probabilities(self._state.mix) if self._chosen is None else self._chosen
+        chosen = self._chosen
+        return dense_probabilities(self._state.mix) if chosen is None else chosen.copy()
 
     def pages_ahead(
         self, rng: np.random.Generator, n_pages: int, explore: float

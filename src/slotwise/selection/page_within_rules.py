@@ -46,6 +46,18 @@ LEAST_WEIGHT = 1e-12
 """What a link without a probability weighs, where the rules ask for it."""
 
 
+class SolvedWithin(NamedTuple):
+    """The program within rules that was solved last: what was asked, and the answer.
+
+    `numbers` are its floor, status, price, value and clicks.
+    """
+
+    value: Floats
+    clicks: Floats
+    probabilities: Floats
+    numbers: Floats
+
+
 class PageRules(NamedTuple):
     """Rules that can all be kept, as arrays, and buffers to find a page within them.
 
@@ -59,7 +71,7 @@ class PageRules(NamedTuple):
     1 the last with enough; `is_certain` says that nothing ties on it. `boost` multiplies what links
     earn, and `probabilities` is the page found last, both in the order of the pool. `crossing`
     has a row for each rule where groups cross, after a first one for the click floor, and no links
-    otherwise.
+    otherwise. `solved` has the last program of values and clicks.
     """
 
     n_slots: int
@@ -109,6 +121,7 @@ class PageRules(NamedTuple):
     worth: Floats
     probabilities: Floats
     crossing: FloorsProgram
+    solved: SolvedWithin
 
 
 class RuledPrice(NamedTuple):
@@ -683,14 +696,40 @@ def _solve_crossing(
     return RuledPrice(status, price, page_value, page_clicks)
 
 
+@inner
+def _is_solved(solved: SolvedWithin, value: Floats, clicks: Floats, floor: float) -> bool:
+    """Say whether this is the program that was solved last, and note it where it is not."""
+    n_changed = int64(solved.numbers[0] != floor)
+    for link in range(len(value)):
+        n_changed += (solved.value[link] != value[link]) | (solved.clicks[link] != clicks[link])
+    if n_changed > 0:
+        solved.numbers[0] = floor
+        for link in range(len(value)):
+            solved.value[link], solved.clicks[link] = value[link], clicks[link]
+    return n_changed == 0
+
+
 @hot
 def solve_within(rules: PageRules, value: Floats, clicks: Floats, floor: float) -> RuledPrice:
-    """Write the best mix within the rules that keeps the floor into `rules.probabilities`."""
+    """Write the best mix within the rules that keeps the floor into `rules.probabilities`.
+
+    Many pages are chosen between two that are learned from: the same program is solved once.
+    """
+    solved, numbers = rules.solved, rules.solved.numbers
+    if _is_solved(solved, value, clicks, floor):
+        for link in range(len(value)):
+            rules.probabilities[link] = solved.probabilities[link]
+        return RuledPrice(int64(numbers[1]), numbers[2], numbers[3], numbers[4])
     if len(rules.crossing.x) == 0:
-        return _solve_disjoint(rules, value, clicks, floor)
-    found = _solve_crossing(rules.crossing, rules.n_slots, value, clicks, floor)
+        found = _solve_disjoint(rules, value, clicks, floor)
+    else:
+        found = _solve_crossing(rules.crossing, rules.n_slots, value, clicks, floor)
+        for link in range(len(value)):
+            rules.probabilities[link] = rules.crossing.x[link]
+    numbers[1], numbers[2] = float(found.status), found.price
+    numbers[3], numbers[4] = found.value, found.clicks
     for link in range(len(value)):
-        rules.probabilities[link] = rules.crossing.x[link]
+        solved.probabilities[link] = rules.probabilities[link]
     return found
 
 

@@ -31,7 +31,12 @@ from numpy.typing import ArrayLike
 from slotwise.arrays import Floats, Links
 from slotwise.compile import switching
 from slotwise.errors import InvalidInput
-from slotwise.selection.page_within_rules import NOTHING, PageRules, solve_within
+from slotwise.selection.page_within_rules import (
+    NOTHING,
+    PageRules,
+    SolvedWithin,
+    solve_within,
+)
 from slotwise.selection.price_search import INFEASIBLE
 from slotwise.selection.several_floors import (
     FloorsProgram,
@@ -84,7 +89,7 @@ def settle_rules(
     if n_links - len(gone) < n_slots:
         rule = f"few enough links to leave {n_slots} for the page"
         raise InvalidInput.of("exclude", rule, len(gone))
-    groups, places = _disjoint_groups(asked)
+    groups, places = _disjoint_groups(asked, n_links)
     if places is None:
         return _settle_crossing(asked, n_links, n_slots, pins, gone)
     draft = _Draft.of(groups, n_links, n_slots, pins, gone)
@@ -97,22 +102,27 @@ def settle_rules(
     return Settled(_page_rules(draft, None), tuple(granted))
 
 
-def _disjoint_groups(asked: Sequence[SlotRule]) -> tuple[list[Links], list[int] | None]:
+def _disjoint_groups(
+    asked: Sequence[SlotRule], n_links: int
+) -> tuple[list[Links], list[int] | None]:
     """Return the groups, and which one each rule is about (-1: one link); None if groups cross."""
-    groups: list[Links] = []
+    groups: dict[bytes, Links] = {}
     places: list[int] = []
+    is_in_group = np.zeros(n_links, bool)
+    place_of: dict[bytes, int] = {}
     for rule in asked:
         links = np.unique(rule.links)
         if len(links) == 1:
             places.append(-1)
             continue
-        same = [k for k, group in enumerate(groups) if np.array_equal(group, links)]
-        if not same:
-            if any(np.isin(links, group).any() for group in groups):
-                return groups, None
-            groups.append(links)
-        places.append(same[0] if same else len(groups) - 1)
-    return groups, places
+        key = links.tobytes()
+        if key not in groups:
+            if is_in_group[links].any():
+                return list(groups.values()), None
+            is_in_group[links] = True
+            groups[key], place_of[key] = links, len(groups)
+        places.append(place_of[key])
+    return list(groups.values()), places
 
 
 class _Draft(NamedTuple):
@@ -239,6 +249,9 @@ def _page_rules(draft: _Draft, crossing: FloorsProgram | None) -> PageRules:
         every_link=np.arange(n_links),
         boost=np.ones(n_links),
         crossing=nothing if crossing is None else crossing,
+        solved=SolvedWithin(
+            np.full(n_links, np.nan), np.zeros(n_links), np.zeros(n_links), np.zeros(5)
+        ),
     )
 
 

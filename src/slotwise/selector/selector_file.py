@@ -247,7 +247,7 @@ def save_selector(selector: Selector, path: Path) -> None:
             {**asdict(rule), "links": [link_to_json(link) for link in rule.links]}
             for rule in problem.rules
         ],
-        "rule_pages": selector._rule_counts.n_pages,
+        "rule_pages": selector._rule_counts.totals()[0],
         "policy": {"name": policy_reference(policy), "settings": policy_settings(policy)},
         "pages": {
             "max_pages": pages.max_pages,
@@ -263,7 +263,7 @@ def save_selector(selector: Selector, path: Path) -> None:
     arrays: dict[str, NDArray[Any]] = {
         **selector._player.save(),
         "delivered": selector._delivered.totals,
-        "rule_slots": selector._rule_counts.slots,
+        "rule_slots": selector._rule_counts.totals()[1],
         **page_arrays,
     }
     write_file(path, header, arrays)
@@ -308,9 +308,8 @@ def load_selector(kind: type[Selector], path: Path) -> Selector:
         ]
         if rules:  # a rule may name links that have been retired
             selector._move_to(selector._player.pool, rules=tuple(rules))
-            selector._rule_counts = RuleCounts(rules)
-            selector._rule_counts.n_pages = float(header["rule_pages"])
-            selector._rule_counts.slots[:] = arrays["rule_slots"]
+            delivered = float(header["rule_pages"]), arrays["rule_slots"]
+            selector._rule_counts = RuleCounts(rules, *delivered)
         selector._money.n_clipped = whole_number("n_clipped", header["n_clipped"], at_least=0)
         selector._retired = {link_from_json(link): None for link in header["retired"]}
         names = selector._level_names

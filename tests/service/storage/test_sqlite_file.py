@@ -205,3 +205,13 @@ def test_a_folder_that_is_gone_is_an_outage(tmp_path: Path) -> None:
     """No write is taken for a bad one."""
     with pytest.raises(StoreUnavailable, match="cannot be opened: No such file or directory"):
         create_private(tmp_path / "gone" / "store.db")
+
+
+def test_pages_since_a_place_are_found_without_reading_those_before(
+    store: SqliteStore, path: Path
+) -> None:
+    among = {"pool_id": "home", "after": 1, "until": 2}
+    with closing(sqlite3.connect(path)) as connection:
+        query = f"EXPLAIN QUERY PLAN {STATEMENTS.activity['pages_since']}"
+        [(*_, plan)] = connection.execute(query, among).fetchall()
+    assert "PRIMARY KEY (rowid>? AND rowid<?)" in plan

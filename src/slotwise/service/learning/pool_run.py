@@ -455,13 +455,14 @@ class PoolRun:
     def count_rules(self, reader: StoreReader, now_us: int) -> None:
         """Count what rules have delivered, and find the bounds of their goals."""
         with self.lock:
-            self.progress.count(reader, self.pool, now_us)
+            pool = self.pool  # others may replace it meanwhile
+            self.progress.count(reader, pool, now_us)
             rates: dict[str, float] = {}
             if self.published is not None:
                 known = self.published.published
                 clicks = known.rates().clicks.tolist()
                 rates = dict(zip(known.link_ids, clicks, strict=True))
-            self.progress.pace(self.pool, rates, now_us)
+            self.progress.pace(pool, rates, now_us)
 
     def recall_open_views(self, reader: StoreReader, closed_until_us: int) -> None:
         """Count the views that are open, by what the store has of them."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
@@ -436,9 +436,12 @@ class StoreReader:
         if until <= after:
             return ShownViews(until, 0, {})
         among = {"pool_id": pool_id, "after": after, "until": until}
-        found = self._fetch(self._statements.activity["shown_since"], **among)
-        [(n_pages,)] = self._fetch(self._statements.activity["pages_since"], **among)
-        return ShownViews(until, n_pages, {str(link_id): n for link_id, n in found})
+        shown: Counter[str] = Counter()
+        n_pages = 0
+        for rows in self._session.stream(self._statements.activity["pages_since"], **among):
+            n_pages += len(rows)
+            shown.update(schema.links_on([page for (page,) in rows]))
+        return ShownViews(until, n_pages, dict(shown))
 
     def clicks_after(
         self, pool_id: str, since_us: int, after_us: int, closed_until_us: int

@@ -96,15 +96,10 @@ _PENDING = """
     GROUP BY 1
 """
 
-_SHOWN_SINCE = """
-    SELECT {link_id}, COUNT(*) FROM decisions AS d, {shown}
-    WHERE d.pool_id = :pool_id AND d.seq > :after AND d.seq <= :until
-    GROUP BY 1
-"""
-
+# The pool is an expression so that SQLite searches by `seq`: all pages of a pool are many more.
 _PAGES_SINCE = """
-    SELECT COUNT(*) FROM decisions AS d
-    WHERE d.pool_id = :pool_id AND d.seq > :after AND d.seq <= :until
+    SELECT d.page FROM decisions AS d
+    WHERE d.pool_id || '' = :pool_id AND d.seq > :after AND d.seq <= :until
 """
 
 _CLICKS_AFTER = f"""
@@ -124,7 +119,6 @@ ACTIVITY_QUERIES = {
     "clicks_after": _CLICKS_AFTER,
     "open_views": _OPEN_VIEWS,
     "pages_since": _PAGES_SINCE,
-    "shown_since": _SHOWN_SINCE,
     "views": _VIEWS,
     "clicks": _CLICKS,
     "link_clicks": _LINK_CLICKS,
