@@ -8,6 +8,7 @@ The proof is that of `tests.reference.certificate`, summed over kinds: for every
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,22 +57,29 @@ def best_order_by_highs(
     shares: Floats,
     slot_weights: Floats,
     floors: list[tuple[NDArray[np.bool_], float]],
+    rules: Sequence[tuple[NDArray[np.int64], float, float]] = (),
 ) -> float | None:
     """Ask HiGHS for the best value with slots that differ; None where no mix keeps the floors.
 
     x_mil says how often link i is in slot l for visitors of kind m: every slot has one link, and no
-    link is in two slots.
+    link is in two slots. A rule has links and the least and the most slots of theirs for each kind.
     """
     n_kinds, n_links = value.shape
     kind, link, slot = np.indices((n_kinds, n_links, len(slot_weights))).reshape(3, -1)
     worth = shares[kind] * slot_weights[slot]
     rows = [-np.where(kinds[kind], worth * clicks[kind, link], 0.0) for kinds, _ in floors]
+    least = [least * shares[kinds].sum() for kinds, least in floors]
+    for links, fewest, most in rules:
+        for one in range(n_kinds):
+            held = np.where((kind == one) & np.isin(link, links), 1.0, 0.0)
+            rows += [-held, held]
+            least += [fewest, -most]
     once = _sums(kind * n_links + link)
     filled = _sums(kind * len(slot_weights) + slot)
     answer = linprog(
         -worth * value[kind, link],
         A_ub=vstack([csr_array(np.array(rows)), once]),
-        b_ub=[*(-least * shares[kinds].sum() for kinds, least in floors), *[1.0] * once.shape[0]],
+        b_ub=[*(-one for one in least), *[1.0] * once.shape[0]],
         A_eq=filled,
         b_eq=np.ones(filled.shape[0]),
         bounds=(0, 1),

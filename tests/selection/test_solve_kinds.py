@@ -10,7 +10,8 @@ from hypothesis import event, given, settings, strategies as st
 from numpy.typing import NDArray
 
 from slotwise.errors import InvalidInput, MissingPackage
-from slotwise.selection import KindsSolution, frontier, solve, solve_kinds
+from slotwise.selection import KindsSolution, SlotRule, frontier, solve, solve_kinds
+from slotwise.selection.rules import settle_rules
 from tests.reference.kinds import best_for_kinds_by_highs, best_order_by_highs, extremes
 from tests.selection.instances import RATES, make_rates
 
@@ -177,6 +178,49 @@ def test_segments_and_slots_are_solved_as_by_highs(are_alike: bool) -> None:
             assert best.status != "infeasible"
             assert best.value == pytest.approx(expected, abs=1e-8)
     assert statuses == {"slack", "binding", "infeasible"}
+
+
+@pytest.mark.parametrize("are_alike", [True, False])
+def test_rules_hold_for_every_kind_as_by_highs(are_alike: bool) -> None:
+    statuses, n_rules = set(), 0
+    for seed in range(60):
+        value, clicks, shares, n_slots, floors = instance(seed)
+        rng = np.random.default_rng(seed)
+        weights = np.ones(n_slots) if are_alike else rng.random(n_slots)
+        weights *= n_slots / weights.sum()
+        group, n_links = rng.integers(0, 3, value.shape[1]), value.shape[1]
+        asked = [
+            SlotRule(links, *np.sort(rng.uniform(0.0, len(links), 2).round(seed % 2)).tolist())
+            for links in (np.flatnonzero(group == k) for k in range(2))
+            if len(links)
+        ]
+        kept = settle_rules(asked, n_links, n_slots).granted
+        best = solve_kinds(value, clicks, shares, weights, floors, asked)
+        statuses.add(best.status)
+        np.testing.assert_allclose(best.probabilities.sum(axis=1), n_slots, atol=ACCURACY)
+        for links, fewest, most in kept:
+            slots = best.probabilities[:, links].sum(axis=1)
+            assert slots.min() >= fewest - ACCURACY
+            assert slots.max() <= most + ACCURACY
+            n_rules += 1
+        expected = best_order_by_highs(value, clicks, shares, weights, floors, kept)
+        if expected is None:
+            assert best.status == "infeasible"
+        else:
+            assert best.status != "infeasible"
+            assert best.value == pytest.approx(expected, abs=1e-8)
+    assert statuses == {"slack", "binding", "infeasible"}
+    assert n_rules > 80
+
+
+def test_rules_that_cross_are_refused_where_slots_differ() -> None:
+    crossing = [SlotRule(np.array(links), 0.0, 1.0) for links in ([0, 1], [1, 2])]
+    rates, everybody = np.full((1, 4), 0.5), [(np.ones(1, bool), 0.0)]
+    rates[0, 0] = 0.9
+    best = solve_kinds(rates, rates, np.ones(1), np.ones(2), everybody, crossing)
+    assert best.probabilities[0, :2].sum() <= 1.0 + ACCURACY
+    with pytest.raises(InvalidInput, match="`rules` must be about groups that do not cross where"):
+        solve_kinds(rates, rates, np.ones(1), [1.5, 0.5], everybody, crossing)
 
 
 def test_a_segment_out_of_reach_gets_its_most_clicked_page_and_no_other_does() -> None:

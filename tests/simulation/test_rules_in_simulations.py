@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import slotwise
+from slotwise.environments.visitor_shops import segments_of
 from slotwise.errors import InvalidInput
 from slotwise.problem import Problem, Rule
 from slotwise.simulation.engine import play_run
@@ -44,6 +45,25 @@ def test_policies_learn_the_best_mix_within_the_rules() -> None:
     views = policy.knowledge(state)["views"][0]
     assert views[:2].sum() <= 3_000
     assert views[4] == pytest.approx(900, abs=160)  # five standard deviations and more
+
+
+@pytest.mark.parametrize("weights", [None, [1.4, 0.6]])
+def test_visitors_and_slots_are_compared_with_the_best_mix_within_the_rules(
+    weights: list[float] | None,
+) -> None:
+    rates = [0.5, 0.4, 0.3, 0.2, 0.1], [0.2, 0.3, 0.4, 0.5, 0.9]
+    shop = segments_of(*rates, [0.6, 0.4], spread=0.7, seed=2, slot_weights=weights)
+    free, ruled = (
+        find_optimum(shop, Problem(5, 2, 0.4, horizon=100, rules=rules), 100)
+        for rules in ((), RULES)
+    )
+    assert ruled.value < free.value
+    assert ruled.value_without_visitors is not None
+    assert ruled.value_without_visitors < ruled.value
+    runs = slotwise.simulate(
+        shop, ["paced-bayes"], 2, 0.4, n_rounds=400, n_runs=1, rules=RULES, n_threads=1
+    )
+    assert runs.config["optimum"]["value"] == pytest.approx(ruled.value)
 
 
 def test_simulate_takes_rules() -> None:

@@ -7,7 +7,9 @@ x_m says how often each link is shown to visitors of kind m. All floors are on c
 pages of a kind lie on its frontier of value against clicks, a chain of pieces whose prices rise.
 The variables of the program are the clicks bought on each piece; what a kind buys in all is a mix
 of the two pages between which it ends. Where slots differ, pages have the links with the largest
-scores in the slots with the largest weights; nothing else changes.
+scores in the slots with the largest weights; nothing else changes. Rules hold for every kind, and
+the best page at some scores is then the greedy one within them (`slotwise.selection.rules`). It has
+the most links of every beginning of the order by scores, so it is best for any slot weights.
 
 A floor that even the most clicked pages miss is out of reach: its kinds get those pages, and the
 others are solved under the floors that remain. This serves optima of experiments and mixes fitted
@@ -26,8 +28,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from slotwise.arrays import Floats, Links
+from slotwise.compile import switching
 from slotwise.errors import InvalidInput
 from slotwise.extras import naming_extra
+from slotwise.selection.page_within_rules import PageRules, best_within
+from slotwise.selection.rules import SlotRule, settle_rules
 from slotwise.selection.solve import STATUSES, check_floor, check_kinds
 from slotwise.selection.top_page import TIE
 
@@ -61,6 +66,8 @@ class _Corner(NamedTuple):
     clicks: float
     value: float
     links: Links
+    parts: Floats
+    """How likely each of the links is to be on the page."""
 
 
 def solve_kinds(
@@ -69,11 +76,12 @@ def solve_kinds(
     shares: ArrayLike,
     slot_weights: ArrayLike,
     floors: Sequence[Floor],
+    rules: Sequence[SlotRule] = (),
 ) -> KindsSolution:
     """Return the best mix for visitors of several kinds, with a row of rates for each kind.
 
     `shares` says what part of the page views each kind has, and `slot_weights` has a number for
-    each slot of the page, all 1 where slots are alike.
+    each slot of the page, all 1 where slots are alike. The mix of every kind is within `rules`.
 
     >>> everybody, second = np.array([True, True]), np.array([False, True])
     >>> best = solve_kinds([[0.9, 0.1], [0.9, 0.1]], [[0.1, 0.5], [0.1, 0.5]], [0.8, 0.2],
@@ -83,7 +91,10 @@ def solve_kinds(
     """
     weights = np.sort(np.asarray(slot_weights, np.float64))[::-1]
     rows, click_rows, parts = check_kinds(value, clicks, len(weights), shares)
-    chains = [_corners(v, c, weights) for v, c in zip(rows, click_rows, strict=True)]
+    within = settle_rules(rules, rows.shape[1], len(weights)).rules if rules else None
+    if within is not None and len(within.crossing.x) and weights[0] > weights[-1]:
+        raise InvalidInput.of("rules", "about groups that do not cross where slots differ", "some")
+    chains = [_corners(v, c, weights, within) for v, c in zip(rows, click_rows, strict=True)]
     counted = np.array([np.where(kinds, parts, 0.0) for kinds, _ in floors])
     share_of = counted.sum(axis=1)
     if not share_of.all():
@@ -104,9 +115,10 @@ def solve_kinds(
     probabilities, brought = np.zeros(rows.shape), np.zeros((2, len(parts)))
     for kind, pages in enumerate(chains):
         few, many, part = _around(pages, wanted[kind])
-        probabilities[kind, few.links] = 1.0 - part
-        probabilities[kind, many.links] += part
-        probabilities[kind, np.intersect1d(few.links, many.links)] = 1.0
+        fewer, more = np.zeros((2, rows.shape[1]))
+        fewer[few.links], more[many.links] = few.parts, many.parts
+        mixed = (1.0 - part) * fewer + part * more
+        probabilities[kind] = np.where(fewer == more, fewer, mixed)
         brought[0, kind] = (1.0 - part) * few.value + part * many.value
         brought[1, kind] = (1.0 - part) * few.clicks + part * many.clicks
     status = 2 if is_missed.any() else int(missing.any())
@@ -119,7 +131,9 @@ def solve_kinds(
     )
 
 
-def _corners(value: Floats, clicks: Floats, weights: Floats) -> list[_Corner]:
+def _corners(
+    value: Floats, clicks: Floats, weights: Floats, rules: PageRules | None
+) -> list[_Corner]:
     """Return the pages at the corners of the frontier of one kind, fewest clicks first.
 
     Two pages meet at a price; where the best page at that price is better than both, it lies
@@ -127,8 +141,16 @@ def _corners(value: Floats, clicks: Floats, weights: Floats) -> list[_Corner]:
     """
 
     def page(score: Floats, second: Floats) -> _Corner:
-        links = np.lexsort((-second, -score))[: len(weights)]
-        return _Corner(float(weights @ clicks[links]), float(weights @ value[links]), links)
+        links, weight, parts = np.lexsort((-second, -score)), weights, np.ones(len(weights))
+        if rules is not None:
+            switching(best_within)(rules, score, second)
+            links = links[rules.probabilities[links] > 0.0]
+            parts = rules.probabilities[links]
+            ends = np.cumsum([0.0, *parts])  # a link has the slots from the end of the last one on
+            filled = np.cumsum([0.0, *weights])
+            weight = np.diff(np.interp(ends, np.arange(len(filled)), filled))
+        links = links[: len(weight)]
+        return _Corner(float(weight @ clicks[links]), float(weight @ value[links]), links, parts)
 
     corners, ahead = [page(value, clicks)], [page(clicks, value)]
     while ahead:

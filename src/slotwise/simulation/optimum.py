@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from slotwise.environments import Environment, VisitorRates
 from slotwise.errors import InvalidInput
 from slotwise.policies import FixedMix
 from slotwise.problem import Problem
-from slotwise.selection import solve, solve_floors, solve_kinds, solve_rules
+from slotwise.selection import SlotRule, solve, solve_floors, solve_kinds, solve_rules
 from slotwise.simulation.engine import simulated_rules
 
 
@@ -73,13 +73,17 @@ def _finite(number: float) -> float | None:
 def find_optimum(environment: Environment, problem: Problem, n_rounds: int) -> Optimum:
     """Return the best mix for the mean rates over `n_rounds` rounds."""
     rates = np.minimum(1.0, environment.rates(n_rounds))
-    if problem.rules:
-        return _within_rules(rates, environment, problem)
-    if problem.has_click_floor_only and problem.rewards_last_level_only:
-        best = solve(rates[-1], rates[0], problem.n_slots, problem.click_floor)
+    asked = simulated_rules(problem).slot_rules() if problem.rules else []
+    is_plain = problem.has_click_floor_only and problem.rewards_last_level_only
+    if asked and not is_plain:
+        rule = "empty where levels have floors or rewards of their own"
+        raise InvalidInput.of("rules", rule, [one.name for one in problem.rules])
+    if is_plain:
+        program = rates[-1], rates[0], problem.n_slots, problem.click_floor
+        best = solve_rules(*program, asked)[:5] if asked else solve(*program)
         found = Optimum(*best, amounts={}, shadow_prices={}, largest_shortfall=0.0)
         if environment.feature_sizes or environment.slot_weights:
-            return _where_pages_differ(found, environment, problem, n_rounds)
+            return _where_pages_differ(found, environment, problem, n_rounds, asked)
         return found
     if environment.feature_sizes or environment.slot_weights:
         rule = "on clicks alone where visitors or slots differ"
@@ -87,19 +91,12 @@ def find_optimum(environment: Environment, problem: Problem, n_rounds: int) -> O
     return _with_several_floors(rates, problem)
 
 
-def _within_rules(rates: Floats, environment: Environment, problem: Problem) -> Optimum:
-    """Return the best mix within the rules."""
-    is_plain = problem.has_click_floor_only and problem.rewards_last_level_only
-    if not is_plain or environment.feature_sizes or environment.slot_weights:
-        rule = "empty where visitors or slots differ or levels have floors of their own"
-        raise InvalidInput.of("rules", rule, [one.name for one in problem.rules])
-    asked = simulated_rules(problem).slot_rules()
-    best = solve_rules(rates[-1], rates[0], problem.n_slots, problem.click_floor, asked)
-    return Optimum(*best[:5], amounts={}, shadow_prices={}, largest_shortfall=0.0)
-
-
 def _where_pages_differ(
-    shuffled: Optimum, environment: Environment, problem: Problem, n_rounds: int
+    shuffled: Optimum,
+    environment: Environment,
+    problem: Problem,
+    n_rounds: int,
+    rules: Sequence[SlotRule],
 ) -> Optimum:
     """Return the best mix that knows visitors and slots, and what it brings without either."""
     known, n_slots = environment.visitor_rates(n_rounds), problem.n_slots
@@ -107,7 +104,7 @@ def _where_pages_differ(
     for place, least in problem.segment_floor_places:
         floors.append(((known.places == place).any(axis=1), least))
     rates = known.rates[:, -1], known.rates[:, 0], known.shares
-    best = solve_kinds(*rates, np.ones(n_slots), floors)
+    best = solve_kinds(*rates, np.ones(n_slots), floors, rules)
     blind, without_order = shuffled.value, None
     if environment.slot_weights:
         weights = np.array(environment.slot_weights)
@@ -116,8 +113,9 @@ def _where_pages_differ(
         without_order = best.value
         average = np.tensordot(known.shares, known.rates, axes=1)
         for_all = [(np.ones(1, bool), problem.click_floor)]
-        blind = solve_kinds(average[-1:], average[:1], np.ones(1), weights, for_all).value
-        best = solve_kinds(*rates, weights, floors)
+        of_all = average[-1:], average[:1], np.ones(1)
+        blind = solve_kinds(*of_all, weights, for_all, rules).value
+        best = solve_kinds(*rates, weights, floors, rules)
     has_slots_or_segments = environment.slot_weights or problem.segment_floors
     n_places = 0 if has_slots_or_segments else sum(environment.feature_sizes)
     return shuffled._replace(
