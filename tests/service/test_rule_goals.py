@@ -130,6 +130,38 @@ def test_proposed_pages_count_for_a_hard_budget_until_they_expire(
     assert slots_of(*first, *more) <= 6
 
 
+def test_pages_that_nobody_sees_hold_a_hard_budget_for_minutes_only(
+    open_service: OpenService,
+) -> None:
+    """Whoever has the public key of a page can ask for as many as they like."""
+    budget = ClickBudget(clicks=6, until_us=DATE, hard=True)
+    service = opened(open_service(), PoolRule(name="six", group="g", budget=budget))
+    for k in range(50):
+        service.decider.decide("home", T0 + k)
+    service.flush().result()
+    service.learner.learn(seconds(120))
+    service.learner.learn(seconds(240))
+
+    def n_slots(decide: Any, now_us: int) -> int:
+        pages = [decide("home", now_us + k) for k in range(3_000)]
+        return sum(one.link_id in ("l0", "l1") for page in pages for one in page.shown)
+
+    attack = [service.decider.propose("home", seconds(241) + k) for k in range(3_000)]
+    held = [page for page in attack if {"l0", "l1"} & {one.link_id for one in page.shown}]
+    assert held
+    service.learner.learn(seconds(300))
+    assert n_slots(service.decider.decide, seconds(301)) <= 6 - len(held)
+    service.flush().result()
+    service.learner.learn(seconds(4_000))  # those that were decided have brought no click
+    service.learner.learn(seconds(4_100))
+    before = service.decider.hard_shown("home", seconds(4_101))["six"]
+    service.decider.record_view(held[0], seconds(4_101))  # seen at last: it counts once
+    service.decider.record_view(held[0], seconds(4_102))
+    slots = sum(one.link_id in ("l0", "l1") for one in held[0].shown)
+    assert service.decider.hard_shown("home", seconds(4_103))["six"] == before + slots
+    assert 0 < n_slots(service.decider.decide, seconds(4_104)) <= 6 - slots
+
+
 def test_clicks_count_once_and_goals_are_reported(open_service: OpenService) -> None:
     rules = (
         PoolRule(name="views", group="g", views_until=ViewsUntil(views=999_999, until_us=DATE)),

@@ -77,6 +77,9 @@ HOST_PATTERN = (
     r"(:[1-9][0-9]{0,4})?$(?!\n)"
 )
 
+TEXT_RULE = "text without control characters"
+_has_controls = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]").search
+
 _id = re.compile(ID_PATTERN).fullmatch
 _currency = re.compile(CURRENCY_PATTERN).fullmatch
 
@@ -88,6 +91,15 @@ def is_id(value: str) -> bool:
     (True, False, False)
     """
     return _id(value) is not None
+
+
+def is_text(value: str) -> bool:
+    r"""Say whether people can read a text: no control characters, nor those that turn it around.
+
+    >>> is_text("Käse & Brot 🧀"), is_text("a\x00b"), is_text("a\u202eb")
+    (True, False, False)
+    """
+    return _has_controls(value) is None
 
 
 def is_currency(value: str) -> bool:

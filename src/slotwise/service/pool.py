@@ -270,6 +270,9 @@ def check_link(link: LinkRecord) -> None:
     _check_id("link_id", link.link_id)
     if not link.url:
         raise InvalidInput.of("url", "an address", link.url)
+    for name, text in (("title", link.title), ("group", link.group)):
+        if not limits.is_text(text):
+            raise InvalidInput.of(name, limits.TEXT_RULE, text)
     for name, date_us in (("starts_at", link.starts_us), ("ends_at", link.ends_us)):
         if date_us < 0:
             raise InvalidInput.of(name, "a time after 1970", to_time(date_us).isoformat())
@@ -284,6 +287,8 @@ def check_rules(pool: Pool, rules: Sequence[PoolRule], now_us: int) -> None:
         raise InvalidInput.of("rules", f"at most {limits.MAX_RULES} rules", len(rules))
     groups, names = {link.group for link in pool.links.values()}, set()
     for rule in rules:
+        if not limits.is_text(rule.name):
+            raise InvalidInput.of("name", f"{limits.TEXT_RULE}, of every rule", rule.name)
         checked = check_rule(rule, pool.settings.slots)
         if rule.name in names:
             raise checked.error("name", "different from that of other rules", rule.name)

@@ -184,6 +184,9 @@ class DecisionsById:
 
 PROPOSED_US = DAY_US
 """How long after it was proposed a page may still become a view."""
+HELD_US = 600 * SECOND_US
+"""How long a proposed page holds back clicks of a hard budget. Pages are seen within seconds, and
+whoever has the public key of a page could hold back a whole budget with pages that nobody sees."""
 
 MAX_LATEST = 250
 """Pages whose links are counted together: the sum is cheaper than its terms."""
@@ -447,7 +450,7 @@ class Decider:
             if not self._by_id.has(seen.decision_id):
                 known = self._proposed.get(seen.pool_id, {}).pop(seen.decision_id, None)
                 snapshot = self._snapshots.get(seen.pool_id)
-                if known is None and snapshot is not None:  # it was proposed before a restart
+                if known is None and snapshot is not None:  # proposed before a restart, or long ago
                     slots_of = self._hard_slots(snapshot, seen)
                     self._hard_shown.setdefault(seen.pool_id, Counter()).update(slots_of)
                 self._count_shown(seen)
@@ -538,7 +541,7 @@ class Decider:
             shown = Counter(self._hard_shown.get(pool_id, {}))
             waiting = self._proposed.get(pool_id, {})
             for decision_id, (issued_us, slots) in list(waiting.items()):
-                if now_us - issued_us >= PROPOSED_US:
+                if now_us - issued_us >= HELD_US:
                     del waiting[decision_id]
                 else:
                     shown.subtract(slots)
