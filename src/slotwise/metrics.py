@@ -7,8 +7,6 @@ hold the sums up to that round. Totals may have further leading axes, for exampl
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from slotwise.arrays import Floats
 from slotwise.errors import InvalidInput
+from slotwise.extras import naming_extra
 from slotwise.selection.confidence import paper_gamma
 
 __all__ = [
@@ -206,12 +205,8 @@ def growth_exponent(rounds: ArrayLike, totals: ArrayLike, level: float = 0.95) -
     return _scalar_interval(slope, slope - half, slope + half)
 
 
-@lru_cache(maxsize=256)
 def student_quantile(level: float, degrees: int) -> float:
     """Return t such that a Student-t variable is in [−t, t] with probability `level`.
-
-    Exact for whole `degrees`: with θ = atan(t / sqrt(ν)) that probability is a finite sum of
-    powers of cos θ (Abramowitz and Stegun, 26.7.3 and 26.7.4), and it grows with θ.
 
     >>> round(student_quantile(0.95, 199), 4)
     1.972
@@ -220,29 +215,10 @@ def student_quantile(level: float, degrees: int) -> float:
         raise InvalidInput.of("level", "between 0 and 1", level)
     if degrees < 1:
         raise InvalidInput.of("degrees", "at least 1", degrees)
-    angle = _bisect(lambda theta: _central_probability(theta, degrees) - level, 0.0, math.pi / 2)
-    return math.sqrt(degrees) * math.tan(angle)
+    with naming_extra("an interval over runs"):
+        from scipy.special import stdtrit  # slow to import
 
-
-def _central_probability(theta: float, degrees: int) -> float:
-    """Return P(|t| ≤ sqrt(ν) tan θ) for ν = `degrees`."""
-    cosine = math.cos(theta)
-    is_odd = degrees % 2 == 1
-    term = cosine if is_odd else 1.0
-    total = 0.0
-    for power in range(3 if is_odd else 2, degrees + 1, 2):
-        total += term
-        term *= (power - 1) / power * cosine * cosine
-    if is_odd:
-        return 2 / math.pi * (theta + math.sin(theta) * total)
-    return math.sin(theta) * total
-
-
-def _bisect(function: Callable[[float], float], low: float, high: float) -> float:
-    """Return where a growing function crosses zero, to the last bit."""
-    while low < (middle := (low + high) / 2) < high:
-        low, high = (middle, high) if function(middle) < 0 else (low, middle)
-    return (low + high) / 2
+    return float(stdtrit(degrees, (1.0 + level) / 2.0))
 
 
 def _log_slope(log_rounds: Floats, totals: Floats) -> float:
