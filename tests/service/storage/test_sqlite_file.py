@@ -15,9 +15,11 @@ from slotwise.cli.main import main
 from slotwise.errors import UnsupportedState
 from slotwise.service.records import ChangeRecord
 from slotwise.service.refusals import StoreUnavailable
+from slotwise.service.storage import sql_reads
 from slotwise.service.storage.contract import AppendDecision, SavePool
 from slotwise.service.storage.maintenance import back_up, restore
-from slotwise.service.storage.sqlite import STATEMENTS, SqliteFile, SqliteStore, create_private
+from slotwise.service.storage.sql_statements import ACTIVITY
+from slotwise.service.storage.sqlite import ENGINE, SqliteFile, SqliteStore, create_private
 from slotwise.service.storage.verify import verify
 from tests.service.rows import decision, pool
 from tests.stores.store_rows import reads
@@ -147,7 +149,7 @@ def test_a_full_disk_is_an_outage_that_ends(store: SqliteStore) -> None:
 def test_a_wrong_statement_is_no_outage(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(STATEMENTS, "pools", "SELECT name FROM nowhere")
+    monkeypatch.setattr(sql_reads, "rows_of", lambda _: "SELECT name FROM nowhere")
     with pytest.raises(sqlite3.OperationalError, match="no such table: nowhere"):
         reads(store).pools()
     monkeypatch.undo()
@@ -212,6 +214,6 @@ def test_pages_since_a_place_are_found_without_reading_those_before(
 ) -> None:
     among = {"pool_id": "home", "after": 1, "until": 2}
     with closing(sqlite3.connect(path)) as connection:
-        query = f"EXPLAIN QUERY PLAN {STATEMENTS.activity['pages_since']}"
+        query = f"EXPLAIN QUERY PLAN {ENGINE.translated(ACTIVITY['pages_since'])}"
         [(*_, plan)] = connection.execute(query, among).fetchall()
     assert "PRIMARY KEY (rowid>? AND rowid<?)" in plan

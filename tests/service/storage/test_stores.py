@@ -20,7 +20,8 @@ from slotwise.service.storage.ledger import Ledger, NewRows
 from slotwise.service.storage.migrations import STEPS, present_version
 from slotwise.service.storage.postgresql import PostgresqlStore
 from slotwise.service.storage.schema import SCHEMA_VERSION, metadata
-from slotwise.service.storage.sqlite import STATEMENTS, SqliteStore
+from slotwise.service.storage.sql_reads import ALL_DECISIONS
+from slotwise.service.storage.sqlite import ENGINE, SqliteStore
 from tests.service.private_postgresql import PrivatePostgresql
 from tests.service.rows import decision, pool
 from tests.stores.memory_store import MemoryStore
@@ -204,6 +205,7 @@ def test_views_are_read_in_order_without_sorting_them(path: Path) -> None:
     SqliteStore(path).close()
     asked = {"after_seq": 0, "pool_id": "home", "since_us": 0, "until_us": 9, "n_rows": 5}
     with closing(sqlite3.connect(path)) as connection:
-        plan = connection.execute(f"EXPLAIN QUERY PLAN {STATEMENTS.all_decisions}", asked)
+        query = ENGINE.translated(ALL_DECISIONS)
+        plan = connection.execute(f"EXPLAIN QUERY PLAN {query}", asked)
         steps = [row[-1] for row in plan]
     assert steps == ["SEARCH decisions USING INTEGER PRIMARY KEY (rowid>?)"]

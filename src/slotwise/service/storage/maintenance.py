@@ -17,6 +17,7 @@ from slotwise.service.storage import is_postgresql, open_postgresql, public_addr
 from slotwise.service.storage.contract import Operation, PurgeViews, Store
 from slotwise.service.storage.schema import Row, metadata, row_columns, store_clock
 from slotwise.service.storage.sql_reads import SqlSession, StoreReader
+from slotwise.service.storage.sql_statements import order_of
 from slotwise.service.storage.sqlite import (
     SqliteFile,
     SqliteStore,
@@ -213,13 +214,9 @@ class _Place(NamedTuple):
     store: _SqlStore
     transaction: Callable[[], AbstractContextManager[SqlSession]]
 
-    def order_of(self, table: Table) -> list[str]:
-        with self.transaction() as session:
-            return session.statements.order_of(table)
-
     def fetch(self, sql: str, **parameters: object) -> list[tuple[Any, ...]]:
         with self.transaction() as session:
-            return session.fetch(session.statements.of_text(sql), **parameters)
+            return session.fetch(sql, **parameters)
 
 
 def move_store(source: str, target: str, tell: Callable[[float], None] = lambda _: None) -> Moved:
@@ -290,8 +287,7 @@ def _finish(old: _Place, new: _Place) -> None:
 def _set_clock(place: _Place, **values: object) -> None:
     updates = ", ".join(f"{name} = :{name}" for name in values)
     with place.transaction() as session:
-        sql = session.statements.of_text(f"UPDATE store_clock SET {updates}")
-        session.execute(sql, **values)
+        session.execute(f"UPDATE store_clock SET {updates}", **values)
 
 
 def _n_rows(place: _Place, table: Table) -> int:
@@ -301,7 +297,7 @@ def _n_rows(place: _Place, table: Table) -> int:
 def _rows(place: _Place, table: Table, start: int) -> Iterator[list[Row]]:
     """Go through a table in the order of its key, after the first `start` rows."""
     names = ", ".join(row_columns(table))
-    keys = place.order_of(table)
+    keys = order_of(table)
     order, marks = ", ".join(keys), ", ".join(f":k{number}" for number in range(len(keys)))
     last: tuple[Any, ...] | None = None
     if start:

@@ -40,19 +40,17 @@ from slotwise.service.storage.sql_reads import (
     on_conflict_add,
     on_conflict_replace,
 )
-from slotwise.service.storage.sql_statements import COUNTER_TABLES, Engine, Statements
+from slotwise.service.storage.sql_statements import COUNTER_TABLES, Engine
 
-STATEMENTS = Statements(
-    Engine(
-        dialect=PGDialect_psycopg(paramstyle="pyformat"),  # type: ignore[no-untyped-call]
-        listed="= ANY(CAST(:ids AS text[]))",
-        row_id="ctid",
-        bytewise='COLLATE "C"',
-        has_waited="e.waited",
-        shown="json_array_elements(CAST(d.page AS json) -> 1) AS shown(value)",
-        link_id="shown.value ->> 0",
-        of_pool="pool_id = :pool_id",
-    )
+ENGINE = Engine(
+    dialect=PGDialect_psycopg(paramstyle="pyformat"),  # type: ignore[no-untyped-call]
+    listed="= ANY(CAST(:ids AS text[]))",
+    row_id="ctid",
+    bytewise='COLLATE "C"',
+    has_waited="e.waited",
+    shown="json_array_elements(CAST(d.page AS json) -> 1) AS shown(value)",
+    link_id="shown.value ->> 0",
+    of_pool="pool_id = :pool_id",
 )
 _ESCAPES = (rb"\u", rb"\n", rb"\r", rb"\t", rb"\b", rb"\f")
 
@@ -118,22 +116,20 @@ def array(values: Sequence[Any]) -> object:
 class PostgresqlSession:
     """Runs statements on a connection of the driver."""
 
-    statements = STATEMENTS
-
     def __init__(self, connection: Connection[tuple[Any, ...]]) -> None:
         self._connection = connection
 
     def fetch(self, sql: str, **parameters: object) -> list[tuple[Any, ...]]:
-        return self._connection.execute(sql.encode(), parameters).fetchall()
+        return self._connection.execute(ENGINE.translated(sql).encode(), parameters).fetchall()
 
     def stream(self, sql: str, **parameters: object) -> Iterator[list[tuple[Any, ...]]]:
         with self._connection.cursor("slotwise_stream") as cursor:  # the rows stay on the server
-            cursor.execute(sql.encode(), parameters)
+            cursor.execute(ENGINE.translated(sql).encode(), parameters)
             while rows := cursor.fetchmany(STREAMED_ROWS):
                 yield rows
 
     def execute(self, sql: str, **parameters: object) -> int:
-        return self._connection.execute(sql.encode(), parameters).rowcount
+        return self._connection.execute(ENGINE.translated(sql).encode(), parameters).rowcount
 
     def listed(self, ids: Sequence[str]) -> object:
         """Return ids as an array."""
@@ -342,12 +338,12 @@ _KEYS = {
 }
 _FIRST_POSITION = """
     INSERT INTO fold_positions (pool_id, level, closes_us, decision_id)
-    VALUES (%(pool_id)s, %(level)s, %(closes_us)s, %(decision_id)s) ON CONFLICT DO NOTHING
+    VALUES (:pool_id, :level, :closes_us, :decision_id) ON CONFLICT DO NOTHING
 """
 _NEXT_POSITION = """
-    UPDATE fold_positions SET closes_us = %(closes_us)s, decision_id = %(decision_id)s
-    WHERE pool_id = %(pool_id)s AND level = %(level)s
-      AND closes_us = %(after_us)s AND decision_id = %(after_id)s
+    UPDATE fold_positions SET closes_us = :closes_us, decision_id = :decision_id
+    WHERE pool_id = :pool_id AND level = :level
+      AND closes_us = :after_us AND decision_id = :after_id
 """
 
 

@@ -30,6 +30,7 @@ from slotwise.service.records import AdjustmentEvent, ConversionEvent, LinkRecor
 from slotwise.service.storage import contract, schema
 from slotwise.service.storage.ledger import Ledger, NewRows, click_key
 from slotwise.service.storage.sql_reads import SqlSession, StoreReader
+from slotwise.service.storage.sql_statements import still_waiting
 
 _CHUNK = 5_000
 
@@ -105,7 +106,8 @@ class SqlBatch:
 
     def _write_clock(self) -> None:
         self._session.execute(
-            self._session.statements.update_clock,
+            "UPDATE store_clock SET closed_until_us = :closed_until_us, latest_us = :latest_us, "
+            "n_resets = :n_resets",
             closed_until_us=self._ledger.closed_until_us,
             latest_us=self._ledger.latest_us,
             n_resets=self._n_resets,
@@ -130,7 +132,8 @@ class SqlBatch:
             case contract.SaveChange(change=change):
                 self._session.insert(schema.changes, [schema.CHANGES.row(change)])
             case contract.EndSession(session_id=session_id, ends_us=ends_us, now_us=now_us):
-                self._session.execute(self._session.statements.purge_sessions, now_us=now_us)
+                ended = "DELETE FROM ended_sessions WHERE ends_us <= :now_us"
+                self._session.execute(ended, now_us=now_us)
                 self._session.insert(schema.ended_sessions, [(session_id, ends_us)])
             case contract.ApplyFold():
                 return self._apply_fold(operation)
@@ -208,6 +211,12 @@ class SqlBatch:
             [(pool_id, *key, *_sums(page)) for key, page in sorted(increment.delivered.items())],
         )
 
+    def _drop(self, counters: str, **key: object) -> None:
+        """Drop the counters of a key, and what purged views had added to them."""
+        where = " AND ".join(f"{name} = :{name}" for name in key)
+        for name in (counters, f"purged_{counters}"):
+            self._session.execute(f"DELETE FROM {name} WHERE {where}", **key)
+
     def _save_learned(self, learned: contract.Learned) -> None:
         self._session.upsert(schema.learned, [schema.LEARNED.row(learned)])
 
@@ -228,8 +237,7 @@ class SqlBatch:
                 n_links[link.pool_id] += 1
             saved.append(replace(link, place=of_pool[link.link_id]))
             if link.link_id in operation.reset:
-                for statement in self._session.statements.reset_counters:
-                    self._session.execute(statement, pool_id=link.pool_id, link_id=link.link_id)
+                self._drop("link_counters", pool_id=link.pool_id, link_id=link.link_id)
         last = {(link.pool_id, link.link_id): link for link in saved}
         self._session.upsert(schema.links, [schema.LINKS.row(link) for link in last.values()])
         self._n_resets += bool(operation.reset)
@@ -244,8 +252,7 @@ class SqlBatch:
             for key in stored.keys() - operation.increment.delivered.keys():
                 names = ("feature", "value", "click_floor", "slots", "since_us")
                 named = dict(zip(names, key, strict=True))
-                for statement in self._session.statements.drop_floor:
-                    self._session.execute(statement, pool_id=operation.pool_id, **named)
+                self._drop("floor_counters", pool_id=operation.pool_id, **named)
         self.add_counters(operation.pool_id, operation.increment)
         return True
 
@@ -266,10 +273,14 @@ class SqlBatch:
             n_forgotten += len(forgotten.decision_ids)
             less = subtract_counters(Counters(), forgotten.counted)
             self.add_counters(forgotten.pool_id, less)
-            statement = self._session.statements.forget_state
-            self._session.execute(statement, nothing=b"", pool_id=forgotten.pool_id)
-        statement = self._session.statements.forget_views
-        self._session.execute(statement, by_key=operation.key_id, since_us=operation.since_us)
+            sql = "UPDATE learned SET state = :nothing WHERE pool_id = :pool_id"
+            self._session.execute(sql, nothing=b"", pool_id=forgotten.pool_id)
+        self._session.execute(
+            "UPDATE decisions SET learned = false "
+            "WHERE key_id = :by_key AND issued_us >= :since_us AND learned",
+            by_key=operation.key_id,
+            since_us=operation.since_us,
+        )
         self._n_resets += 1
         self._session.insert(schema.changes, [schema.CHANGES.row(operation.change)])
         return n_forgotten
@@ -282,12 +293,15 @@ class SqlBatch:
         share = count_purged(views, self._reader.reset_times(pool_id), floors)
         self.add_counters(pool_id, share, "purged_")
         ids = self._session.listed([view.decision.decision_id for view in views])
-        for statement in self._session.statements.purge:
-            self._session.execute(statement, ids=ids)
-        n_waiting = sum(
-            self._session.execute(statement, before_us=before_us, n_rows=limit)
-            for statement in self._session.statements.purge_waiting
-        )
+        sold = "SELECT conversion_id FROM conversions WHERE decision_id {listed}"
+        self._session.execute(f"DELETE FROM adjustments WHERE conversion_id IN ({sold})", ids=ids)
+        for name in ("conversions", "clicks", "refusals", "decisions"):
+            self._session.execute(f"DELETE FROM {name} WHERE decision_id {{listed}}", ids=ids)
+        n_waiting = 0
+        for name in ("adjustments", "conversions", "clicks"):
+            waiting = f"SELECT e.{{row_id}} {still_waiting(name)} AND e.received_us < :before_us"
+            sql = f"DELETE FROM {name} WHERE {{row_id}} IN ({waiting} LIMIT :n_rows)"
+            n_waiting += self._session.execute(sql, before_us=before_us, n_rows=limit)
         return len(views) + n_waiting
 
 

@@ -48,18 +48,18 @@ from slotwise.service.storage.contract import (
     ViewBatch,
 )
 from slotwise.service.storage.schema import Row, row_columns
-from slotwise.service.storage.sql_statements import Statements
+from slotwise.service.storage.sql_statements import (
+    ACTIVITY,
+    LATE_DECISION_IDS,
+    rows_of,
+    still_waiting,
+)
 
 STREAMED_ROWS = 5_000
 
 
 class SqlSession(Protocol):
     """Runs the statements of its engine; the caller begins and ends the transaction."""
-
-    @property
-    def statements(self) -> Statements:
-        """The statements of this engine."""
-        ...
 
     def fetch(self, sql: str, **parameters: object) -> list[tuple[Any, ...]]:
         """Return all rows of a query."""
@@ -128,7 +128,7 @@ def read_activity(
     }
 
     def rows(query: str) -> list[tuple[int, ...]]:
-        return session.fetch(session.statements.activity[query], **asked)
+        return session.fetch(ACTIVITY[query], **asked)
 
     spans: dict[tuple[int, int], dict[str, int]] = defaultdict(dict)
     for query, names in (
@@ -171,6 +171,12 @@ def _step(n_pages: int) -> int:
 
 _FOREVER = 2**63 - 1
 _LATE_CHUNK = 1_000
+_OF_POOL = "WHERE pool_id = :pool_id"
+EVENTS = ("clicks", "conversions", "adjustments")
+ALL_DECISIONS = (
+    rows_of(schema.decisions, "seq") + " WHERE seq > :after_seq AND {of_pool} "
+    "AND issued_us >= :since_us AND issued_us < :until_us ORDER BY seq LIMIT :n_rows"
+)
 
 
 class StoreReader:
@@ -179,65 +185,73 @@ class StoreReader:
     def __init__(self, session: SqlSession) -> None:
         self._session = session
         self._fetch = session.fetch
-        self._statements = session.statements
 
-    def _listed(self, sql: str, ids: Iterable[str]) -> list[tuple[Any, ...]]:
+    def _listed(
+        self, table: Table, column: str, ids: Iterable[str], order: str = ""
+    ) -> list[tuple[Any, ...]]:
+        """Return the rows whose column is among ids."""
         wanted = list(ids)
-        return self._fetch(sql, ids=self._session.listed(wanted)) if wanted else []
+        if not wanted:
+            return []
+        sql = f"{rows_of(table)} WHERE {column} {{listed}} {order}"
+        return self._fetch(sql, ids=self._session.listed(wanted))
 
     def pools(self) -> list[PoolSettings]:
         """Return every pool, by id."""
-        return [schema.POOLS.record(row) for row in self._fetch(self._statements.pools)]
+        found = self._fetch(f"{rows_of(schema.pools)} ORDER BY pool_id")
+        return [schema.POOLS.record(row) for row in found]
 
     def links(self, pool_id: str) -> list[LinkRecord]:
         """Return the links of a pool, by place."""
-        return [
-            schema.LINKS.record(row) for row in self._fetch(self._statements.links, pool_id=pool_id)
-        ]
+        found = self._fetch(f"{rows_of(schema.links)} {_OF_POOL} ORDER BY place", pool_id=pool_id)
+        return [schema.LINKS.record(row) for row in found]
 
     def places(self, pool_id: str, link_ids: Iterable[str]) -> dict[str, int]:
         """Return the places of those of these links that a pool has."""
         ids = self._session.listed(list(link_ids))
-        return dict(self._fetch(self._statements.places, pool_id=pool_id, ids=ids))
+        sql = f"SELECT link_id, place FROM links {_OF_POOL} AND link_id {{listed}}"
+        return dict(self._fetch(sql, pool_id=pool_id, ids=ids))
 
     def n_links(self, pool_id: str) -> int:
         """Count the links of a pool."""
-        return int(self._fetch(self._statements.n_links, pool_id=pool_id)[0][0])
+        return int(self._fetch(f"SELECT COUNT(*) FROM links {_OF_POOL}", pool_id=pool_id)[0][0])
 
     def reset_times(self, pool_id: str) -> dict[str, int]:
         """Return `counted_from_us` of the links whose statistics were ever reset."""
-        return dict(self._fetch(self._statements.reset_times, pool_id=pool_id))
+        sql = f"SELECT link_id, counted_from_us FROM links {_OF_POOL} AND counted_from_us > 0"
+        return dict(self._fetch(sql, pool_id=pool_id))
 
     def keys(self) -> list[KeyRecord]:
         """Return every key, by id."""
-        return [schema.KEYS.record(row) for row in self._fetch(self._statements.keys)]
+        found = self._fetch(f"{rows_of(schema.keys)} ORDER BY key_id")
+        return [schema.KEYS.record(row) for row in found]
 
     def changes(self, subject: str, limit: int) -> list[ChangeRecord]:
         """Return changes of a subject (`home/`: of all below `home`, "": of all), newest first."""
-        sql = self._statements.changes
-        if subject:
-            is_below = subject.endswith("/")
-            sql = self._statements.changes_below if is_below else self._statements.changes_of
-        named = {"subject": subject} if subject else {}
-        found = self._fetch(sql, **named, n_rows=limit)
-        return [schema.CHANGES.record(row) for row in found]
+        named, where = {"subject": subject} if subject else {}, ""
+        if subject.endswith("/"):
+            where = "WHERE substr(subject, 1, length({0})) = {0}".format("CAST(:subject AS TEXT)")
+        elif subject:
+            where = "WHERE subject = :subject"
+        sql = f"{rows_of(schema.changes)} {where} ORDER BY seq DESC LIMIT :n_rows"
+        return [schema.CHANGES.record(row) for row in self._fetch(sql, **named, n_rows=limit)]
 
     def clock(self) -> tuple[int, int, int]:
         """Return `closed_until_us`, `latest_us` and `n_resets`."""
-        [row] = self._fetch(self._statements.clock)
-        closed_until_us, latest_us, n_resets = row
+        sql = "SELECT closed_until_us, latest_us, n_resets FROM store_clock"
+        [(closed_until_us, latest_us, n_resets)] = self._fetch(sql)
         return closed_until_us, latest_us, n_resets
 
     def moving_from(self) -> str:
         """Return from where the store is still being filled by a move, or nothing."""
-        return str(self._fetch(self._statements.moving_from)[0][0])
+        return str(self._fetch("SELECT moving_from FROM store_clock")[0][0])
 
     def fold_positions(self) -> dict[tuple[str, Level], FoldPosition]:
         """Return how far each pool is folded, by pool and level."""
         return {
             (pool_id, level): FoldPosition(closes_us=closes_us, decision_id=decision_id)
             for pool_id, level, closes_us, decision_id in self._fetch(
-                self._statements.fold_positions
+                rows_of(schema.fold_positions)
             )
         }
 
@@ -257,8 +271,10 @@ class StoreReader:
 
     def largest_sum(self, pool_id: str, link_id: str) -> int:
         """Return the largest sum, or square, of revenue among the counters of a link or a pool."""
-        of_link = self._fetch(self._statements.sums_of_link, pool_id=pool_id, link_id=link_id)
-        of_pages = self._fetch(self._statements.sums_of_pages, pool_id=pool_id)
+        sql = f"SELECT revenue_micros, late_revenue_micros FROM link_counters {_OF_POOL}"
+        of_link = self._fetch(f"{sql} AND link_id = :link_id", pool_id=pool_id, link_id=link_id)
+        sql = f"SELECT revenue_micros, revenue_squared FROM page_counters {_OF_POOL}"
+        of_pages = self._fetch(sql, pool_id=pool_id)
         return max((abs(value) for row in (*of_link, *of_pages) for value in row), default=0)
 
     def purged(self, pool_id: str) -> Counters:
@@ -267,7 +283,8 @@ class StoreReader:
 
     def _counters(self, prefix: str, pool_id: str) -> Counters:
         def stored(of: str) -> list[tuple[Any, ...]]:
-            return self._fetch(self._statements.counters[f"{prefix}{of}_counters"], pool_id=pool_id)
+            table = schema.metadata.tables[f"{prefix}{of}_counters"]
+            return self._fetch(f"{rows_of(table)} {_OF_POOL}", pool_id=pool_id)
 
         return Counters(
             links={
@@ -288,7 +305,9 @@ class StoreReader:
         """Return the first views that closed before a time and are folded at every level."""
         positions = self.fold_positions()
         found = self._fetch(
-            self._statements.purgeable_decisions,
+            f"{rows_of(schema.decisions)} {_OF_POOL} AND revenue_closes_us < :before_us "
+            "AND revenue_closes_us < :revenue_folded_us AND click_closes_us < :clicks_folded_us "
+            "ORDER BY revenue_closes_us, decision_id LIMIT :n_rows",
             pool_id=pool_id,
             before_us=before_us,
             clicks_folded_us=positions.get((pool_id, CLICKS), FOLD_START).closes_us,
@@ -299,22 +318,24 @@ class StoreReader:
 
     def learned(self, pool_id: str) -> Learned | None:
         """Return what the pool published last."""
-        for row in self._fetch(self._statements.learned, pool_id=pool_id):
+        for row in self._fetch(f"{rows_of(schema.learned)} {_OF_POOL}", pool_id=pool_id):
             return schema.LEARNED.record(row)
         return None
 
     def learned_versions(self) -> dict[str, int]:
         """Return the number of the version that each pool published last."""
-        return dict(self._fetch(self._statements.learned_versions))
+        return dict(self._fetch("SELECT pool_id, version FROM learned"))
 
     def changed_since(self, after: int) -> tuple[int, list[str]]:
         """Return the place of the newest change, and the subjects of those after a place."""
-        found = self._fetch(self._statements.changed_since, after=after)
+        sql = "SELECT seq, subject FROM changes WHERE seq > :after ORDER BY seq"
+        found = self._fetch(sql, after=after)
         return (found[-1][0] if found else after), [subject for _, subject in found]
 
     def ended_sessions(self, after: int) -> tuple[int, list[tuple[str, int]]]:
         """Return the place of the newest, and id and latest end of those stored after a place."""
-        found = self._fetch(self._statements.ended_sessions, after=after)
+        sql = "SELECT seq, session_id, ends_us FROM ended_sessions WHERE seq > :after ORDER BY seq"
+        found = self._fetch(sql, after=after)
         return (found[-1][0] if found else after), [(one, ends_us) for _, one, ends_us in found]
 
     def decision(self, decision_id: str) -> DecisionRecord | None:
@@ -323,32 +344,35 @@ class StoreReader:
 
     def decisions(self, decision_ids: Iterable[str]) -> dict[str, DecisionRecord]:
         """Return those of the decisions that are there, by id."""
-        found = self._listed(self._statements.decisions_by_id, decision_ids)
+        found = self._listed(schema.decisions, "decision_id", decision_ids)
         return {row[0]: schema.DECISIONS.record(row) for row in found}
 
     def clicks_of(self, decision_ids: Iterable[str]) -> list[StoredClick]:
         """Return the clicks of decisions, by time."""
-        found = self._listed(self._statements.clicks_of, decision_ids)
+        by = "ORDER BY received_us, link_id"
+        found = self._listed(schema.clicks, "decision_id", decision_ids, by)
         return [schema.CLICKS.record(row) for row in found]
 
     def conversions_of(self, decision_ids: Iterable[str]) -> list[StoredConversion]:
         """Return the conversions of decisions, by time."""
-        found = self._listed(self._statements.conversions_of, decision_ids)
+        by = "ORDER BY received_us, conversion_id"
+        found = self._listed(schema.conversions, "decision_id", decision_ids, by)
         return [schema.CONVERSIONS.record(row) for row in found]
 
     def conversions(self, conversion_ids: Iterable[str]) -> dict[str, StoredConversion]:
         """Return those of the conversions that are there, by id."""
-        found = self._listed(self._statements.conversions_by_id, conversion_ids)
+        found = self._listed(schema.conversions, "conversion_id", conversion_ids)
         return {row[0]: schema.CONVERSIONS.record(row) for row in found}
 
     def adjustments_of(self, conversion_ids: Iterable[str]) -> list[StoredAdjustment]:
         """Return the adjustments of conversions, by time."""
-        found = self._listed(self._statements.adjustments_of, conversion_ids)
+        by = "ORDER BY received_us, adjustment_id"
+        found = self._listed(schema.adjustments, "conversion_id", conversion_ids, by)
         return [schema.ADJUSTMENTS.record(row) for row in found]
 
     def adjustments(self, adjustment_ids: Iterable[str]) -> dict[str, StoredAdjustment]:
         """Return those of the adjustments that are there, by id."""
-        found = self._listed(self._statements.adjustments_by_id, adjustment_ids)
+        found = self._listed(schema.adjustments, "adjustment_id", adjustment_ids)
         return {row[0]: schema.ADJUSTMENTS.record(row) for row in found}
 
     def view(self, decision_id: str) -> View | None:
@@ -359,7 +383,8 @@ class StoreReader:
 
     def refusals(self, decision_id: str) -> list[Refusal]:
         """Return the events refused for a decision, in order of arrival."""
-        found = self._fetch(self._statements.refusals, decision_id=decision_id)
+        where = "WHERE decision_id = :decision_id ORDER BY received_us, event_id"
+        found = self._fetch(f"{rows_of(schema.refusals)} {where}", decision_id=decision_id)
         return [schema.REFUSALS.record(row) for row in found]
 
     def closed_views(
@@ -370,8 +395,11 @@ class StoreReader:
         Folding order is the time of closing, then the decision id; the first `limit` views
         after the position `after`.
         """
+        closes = "click_closes_us" if level == CLICKS else "revenue_closes_us"
         found = self._fetch(
-            self._statements.closed_decisions[level],
+            f"{rows_of(schema.decisions)} {_OF_POOL} AND {closes} <= :until_us AND learned "
+            f"AND ({closes}, decision_id) > (:after_us, :after_id) "
+            f"ORDER BY {closes}, decision_id LIMIT :n_rows",
             pool_id=pool_id,
             after_us=after.closes_us,
             after_id=after.decision_id,
@@ -388,7 +416,7 @@ class StoreReader:
         `after` is 0 at first, then the `last` of the batch before.
         """
         found = self._fetch(
-            self._statements.all_decisions,
+            ALL_DECISIONS,
             after_seq=after,
             pool_id=pool_id,
             since_us=since_us,
@@ -403,17 +431,21 @@ class StoreReader:
 
         What is stored after windows were closed has a later place than all that was before.
         """
-        found = self._fetch(self._statements.decisions_after, after=after, n_rows=limit)
+        later = "WHERE seq > :after ORDER BY seq LIMIT :n_rows"
+        sql = f"{rows_of(schema.decisions, 'seq')} {later}"
+        found = self._fetch(sql, after=after, n_rows=limit)
         return [(row[-1], schema.DECISIONS.record(row)) for row in found]
 
     def place_of(self, decision_id: str) -> int:
         """Return the place of a decision, 0 where it is not stored."""
-        found = self._fetch(self._statements.place_of, decision_id=decision_id)
+        sql = "SELECT seq FROM decisions WHERE decision_id = :decision_id"
+        found = self._fetch(sql, decision_id=decision_id)
         return int(found[0][0]) if found else 0
 
     def first_received(self, since_us: int) -> int | None:
         """Return the time of the first event received at or after a time. Reads all events."""
-        found = [self._fetch(sql, since_us=since_us) for sql in self._statements.first_received]
+        sql = "SELECT MIN(received_us) FROM {} WHERE received_us >= :since_us"
+        found = [self._fetch(sql.format(name), since_us=since_us) for name in EVENTS]
         return min((time for [(time,)] in found if time is not None), default=None)
 
     def received_between(self, since_us: int, until_us: int) -> Iterator[list[StoredEvent]]:
@@ -423,7 +455,9 @@ class StoreReader:
         """
         kinds: Sequence[schema.TableRows[Any]]
         kinds = [schema.CLICKS, schema.CONVERSIONS, schema.ADJUSTMENTS]
-        for kind, sql in zip(kinds, self._statements.received_between, strict=True):
+        between = "WHERE received_us >= :since_us AND received_us < :until_us"
+        for kind, name in zip(kinds, EVENTS, strict=True):
+            sql = f"{rows_of(schema.metadata.tables[name])} {between}"
             for rows in self._session.stream(sql, since_us=since_us, until_us=until_us):
                 yield list(map(kind.record, rows))
 
@@ -438,7 +472,7 @@ class StoreReader:
         among = {"pool_id": pool_id, "after": after, "until": until}
         shown: Counter[str] = Counter()
         n_pages = 0
-        for rows in self._session.stream(self._statements.activity["pages_since"], **among):
+        for rows in self._session.stream(ACTIVITY["pages_since"], **among):
             n_pages += len(rows)
             shown.update(schema.links_on([page for (page,) in rows]))
         return ShownViews(until, n_pages, dict(shown))
@@ -451,15 +485,14 @@ class StoreReader:
         And how often each link was shown on those whose window is open.
         """
         of = {"pool_id": pool_id, "since_us": since_us, "closed_until_us": closed_until_us}
-        queries = self._statements.activity
-        clicked = self._fetch(queries["clicks_after"], **of, after_us=after_us)
-        shown = self._fetch(queries["open_views"], **of)
+        clicked = self._fetch(ACTIVITY["clicks_after"], **of, after_us=after_us)
+        shown = self._fetch(ACTIVITY["open_views"], **of)
         clicks = [(str(link_id), bool(is_settled), n) for link_id, is_settled, n in clicked]
         return ClicksAfter(clicks, {str(link_id): n for link_id, n in shown})
 
     def late_views(self, pool_id: str) -> Iterator[list[View]]:
         """Go through the views with an event that came after its window, some at a time."""
-        found = [row[0] for row in self._fetch(self._statements.late_decision_ids, pool_id=pool_id)]
+        found = [row[0] for row in self._fetch(LATE_DECISION_IDS, pool_id=pool_id)]
         for start in range(0, len(found), _LATE_CHUNK):
             yield self._views(self.decisions(found[start : start + _LATE_CHUNK]).values())
 
@@ -469,7 +502,7 @@ class StoreReader:
 
     def n_quarantined(self) -> int:
         """Count the events that wait for their decision or conversion."""
-        return sum(self._fetch(sql)[0][0] for sql in self._statements.n_waiting)
+        return sum(self._fetch(f"SELECT COUNT(*) {still_waiting(name)}")[0][0] for name in EVENTS)
 
     def activity(self, pool_id: str, since_us: int, span_us: int, closed_until_us: int) -> Activity:
         """Sum up the pages shown since a time; windows after `closed_until_us` are open."""

@@ -31,20 +31,18 @@ from slotwise.service.storage.sql_reads import (
     on_conflict_add,
     on_conflict_replace,
 )
-from slotwise.service.storage.sql_statements import COUNTER_TABLES, Engine, Statements
+from slotwise.service.storage.sql_statements import COUNTER_TABLES, Engine
 
-STATEMENTS = Statements(
-    Engine(
-        dialect=sqlite.dialect(paramstyle="named"),
-        listed="IN (SELECT value FROM json_each(:ids))",
-        row_id="rowid",
-        bytewise="COLLATE BINARY",
-        has_waited="e.waited = 1",
-        shown="json_each(d.page, '$[1]') AS shown",
-        link_id="json_extract(shown.value, '$[0]')",
-        # The sign keeps SQLite from an index on the pool: it would sort all rows each time.
-        of_pool="+pool_id = :pool_id",
-    )
+ENGINE = Engine(
+    dialect=sqlite.dialect(paramstyle="named"),
+    listed="IN (SELECT value FROM json_each(:ids))",
+    row_id="rowid",
+    bytewise="COLLATE BINARY",
+    has_waited="e.waited = 1",
+    shown="json_each(d.page, '$[1]') AS shown",
+    link_id="json_extract(shown.value, '$[0]')",
+    # The sign keeps SQLite from an index on the pool: it would sort all rows each time.
+    of_pool="+pool_id = :pool_id",
 )
 
 
@@ -80,21 +78,19 @@ _ADD = {table.name: f"{_values(table)} {on_conflict_add(table)}" for table in CO
 class SqliteSession:
     """Runs statements on a connection of the driver."""
 
-    statements = STATEMENTS
-
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
     def fetch(self, sql: str, **parameters: object) -> list[tuple[Any, ...]]:
-        return self._connection.execute(sql, parameters).fetchall()
+        return self._connection.execute(ENGINE.translated(sql), parameters).fetchall()
 
     def stream(self, sql: str, **parameters: object) -> Iterator[list[tuple[Any, ...]]]:
-        cursor = self._connection.execute(sql, parameters)
+        cursor = self._connection.execute(ENGINE.translated(sql), parameters)
         while rows := cursor.fetchmany(STREAMED_ROWS):
             yield rows
 
     def execute(self, sql: str, **parameters: object) -> int:
-        return self._connection.execute(sql, parameters).rowcount
+        return self._connection.execute(ENGINE.translated(sql), parameters).rowcount
 
     def listed(self, ids: Sequence[str]) -> object:
         """Return ids as JSON text."""
