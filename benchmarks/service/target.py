@@ -39,7 +39,7 @@ async def cpu_seconds(context: ServiceContext, request: Request) -> Answer:
 
 async def writer_cpu_seconds(context: ServiceContext, request: Request) -> Answer:
     """Say how long the process that writes the store has been computing."""
-    store = context.service._store
+    store = context.service.store
     assert isinstance(store, ProcessStore)
     assert store._writer is not None
     stat = Path(f"/proc/{store._writer._process.pid}/stat").read_text()

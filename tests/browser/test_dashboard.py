@@ -328,7 +328,7 @@ def test_a_store_that_goes_away_is_told_and_comes_back(
     watched.allowed_errors = ("503",)
     page = watched.open(day)
     wait_for_charts(page)
-    store = server.context.service._store
+    store = server.context.service.store
     with pytest.MonkeyPatch.context() as patch:
         from slotwise.service.refusals import StoreUnavailable
 

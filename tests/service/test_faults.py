@@ -76,7 +76,7 @@ def test_without_the_store_pages_are_answered_and_feedback_waits(
     page = admin.post(f"/v1/pools/{pool}/decide").json()
     link = page["links"][0]
     click = {"type": "click", "decision_id": page["decision_id"], "link_id": link["link_id"]}
-    store: Any = server.context.service._store
+    store: Any = server.context.service.store
 
     def away(*arguments: object, **named: object) -> None:
         raise StoreUnavailable("the store is away: the disk is gone")
@@ -143,7 +143,7 @@ def test_a_strict_service_answers_a_page_after_its_commit(tmp_path: Path) -> Non
         service: Any = server.context.service
         for _ in range(20):
             page = admin.post("/v1/pools/home/decide").json()
-            assert reads(service._store).decision(page["decision_id"]) is not None
+            assert reads(service.store).decision(page["decision_id"]) is not None
 
 
 def test_a_killed_writer_costs_one_refusal_and_nothing_else(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_a_killed_writer_costs_one_refusal_and_nothing_else(tmp_path: Path) -> N
         admin.put("/v1/pools/home/links/l1", json=link).raise_for_status()
         first = _click(admin.post("/v1/pools/home/decide").json())
         assert admin.post("/v1/events", json=first).json()["outcome"] == "accepted"
-        store: Any = server.context.service._store
+        store: Any = server.context.service.store
         store._writer._process.kill()
         store._writer._process.wait()
         second = _click(admin.post("/v1/pools/home/decide").json())
@@ -184,7 +184,7 @@ def test_a_writer_that_stands_still_is_a_store_that_is_away(
         until(lambda: admin.put("/v1/pools/home", json=pool).is_success)
         link = {"url": "https://shop.example/1"}
         until(lambda: admin.put("/v1/pools/home/links/l1", json=link).is_success)
-        store: Any = server.context.service._store
+        store: Any = server.context.service.store
         writer = store._writer._process
         writer.send_signal(signal.SIGSTOP)
         try:

@@ -71,7 +71,7 @@ def test_rounds_at_which_a_policy_raises_are_learned_once(
     service.learner.learn(later_us)
     assert service.health().pools[0].failure == ""
     assert learned_of(service).arrays["views"].sum() == 24
-    fed: Any = service._publisher.runs["home"]._fed_player()
+    fed: Any = service.publisher.runs["home"]._fed_player()
     (country,) = (one for one in fed.player.features.plain() if one["name"] == "country")
     assert country["counts"] == {"DE": 12}
 

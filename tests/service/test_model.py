@@ -334,7 +334,7 @@ class Life(RuleBasedStateMachine):
     def crash(self) -> None:
         """Lose everything that was not committed, as a process that is killed does."""
         self.service.committer._waiting.clear()
-        self.service._store.close()
+        self.service.store.close()
         self.waiting.clear()
         self.open()
 
@@ -350,7 +350,7 @@ class Life(RuleBasedStateMachine):
             self.compare()
 
     def compare(self) -> None:
-        stored = reads(self.service._store).counters("home")
+        stored = reads(self.service.store).counters("home")
         found = {
             (group, link_id, name): value
             for (group, link_id), counted in stored.links.items()
@@ -366,7 +366,7 @@ class Life(RuleBasedStateMachine):
             self.now += 3 * DAY
             self.learn()
             self.compare()
-            assert verify(self.service._store).mismatches == ()
+            assert verify(self.service.store).mismatches == ()
         finally:
             self.service.close()
             shutil.rmtree(self.folder)

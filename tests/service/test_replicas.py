@@ -57,7 +57,7 @@ def start_replica(address: str) -> Iterator[StartReplica]:
 
 
 def epoch_of(server: BackgroundServer) -> int | None:
-    sharing = server.context.service._store.sharing
+    sharing = server.context.service.store.sharing
     assert sharing is not None
     return sharing.epoch
 
@@ -178,8 +178,8 @@ def test_after_an_outage_the_stored_page_of_an_id_wins(
         names = [f"d{number}" for number in range(20)]
         with monkeypatch.context() as outage:
             for replica in replicas:
-                outage.setattr(replica.context.service._store, "reading", away)
-                outage.setattr(replica.context.service._store, "commit", away)
+                outage.setattr(replica.context.service.store, "reading", away)
+                outage.setattr(replica.context.service.store, "commit", away)
             during = [[links_of(one, name) for name in names] for one in (first, second)]
             again = [[links_of(one, name) for name in names] for one in (first, second)]
         assert during == again
@@ -322,6 +322,6 @@ def test_first_starts_at_once_make_one_secret(address: str) -> None:
     with ExitStack() as stack:
         for server in servers:
             stack.enter_context(server)
-        store = servers[0].context.service._store
+        store = servers[0].context.service.store
         assert sorted(key.label for key in reads(store).keys()) == ["click tokens", "first start"]  # noqa: SIM118
         assert [server._run.start.admin_key is None for server in servers].count(False) == 1

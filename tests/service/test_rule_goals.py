@@ -205,7 +205,7 @@ def test_rules_may_change_while_they_are_counted(
         run.pool = run.pool._replace(settings=replace(run.pool.settings, rules=()))
 
     monkeypatch.setattr(RuleProgress, "count", count_and_change)
-    with service._store.reading() as reader:
+    with service.store.reading() as reader:
         run.count_rules(reader, seconds(60))
     assert [one.name for one in run.progress.counts] == ["l0", "l1"]
 

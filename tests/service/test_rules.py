@@ -120,8 +120,8 @@ def test_visitors_and_the_fallback_order_are_within_the_rules(open_service: Open
     service = opened(open_service(), features=features, **changes)
     found = pages(service, 300, visitor={"device": "phone"})
     assert all(slots_of(page, GROUPS["a"]) <= 1 and len(page.shown) == 3 for page in found)
-    run = service._publisher.runs["home"]
-    with service._publisher.guarding(run, T0):
+    run = service.publisher.runs["home"]
+    with service.publisher.guarding(run, T0):
         raise RuntimeError("broken")
     page = service.decider.decide("home", T0)
     assert page.fallback == "learning-failed"

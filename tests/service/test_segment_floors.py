@@ -101,10 +101,10 @@ def test_a_segment_keeps_a_floor_of_its_own(service: Service) -> None:
     assert (told.feature, told.value, told.floor.clicks) == ("country", "DE", 0.55)
     assert told.shadow_price > 0.05
     assert told.floor.expected > 0.5
-    counted = reads(service._store).counters("home").visitors["policy", "country", "DE"]
+    counted = reads(service.store).counters("home").visitors["policy", "country", "DE"]
     assert told.delivered.click_views == counted.click_views > 600
     assert told.delivered.clicks == counted.clicks
-    assert verify(service._store).mismatches == ()
+    assert verify(service.store).mismatches == ()
 
 
 def test_queues_are_the_twins(service: Service) -> None:

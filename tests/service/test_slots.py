@@ -137,7 +137,7 @@ def test_the_rows_teach_the_same_again(tmp_path: Path) -> None:
     again.directory.put_pool(settings, "test", now_us + 2).result()
     again.learner.learn(now_us + 3)
     assert exposure_of(again) == before
-    assert verify(again._store).mismatches == ()
+    assert verify(again.store).mismatches == ()
     again.close()
 
 

@@ -289,7 +289,7 @@ def test_a_policy_that_ignores_visitors_shows_everybody_the_same(service: Servic
     assert pages[0].segment["device"] == "phone"
     chances = set(service.decider.snapshot("home").probabilities.tolist())
     assert {shown.propensity for page in pages for shown in page.shown} <= chances
-    assert reads(service._store).counters("home").visitors["policy", "device", "phone"].click_views
+    assert reads(service.store).counters("home").visitors["policy", "device", "phone"].click_views
 
 
 def test_words_that_are_seen_often_get_a_place_where_views_settle(service: Service) -> None:
@@ -337,13 +337,13 @@ def test_words_that_mean_something_else_are_no_words(service: Service, word: str
 def test_counters_of_visitors_add_up_and_equal_the_rows(open_service: OpenService) -> None:
     service = open_service()
     visit(opened(service, holdout=0.2), 400, T0)
-    counters = reads(service._store).counters("home")
+    counters = reads(service.store).counters("home")
     for group, page in counters.pages.items():
         for name in FEATURES:
             of_values = [one for key, one in counters.visitors.items() if key[:2] == (group, name)]
             for field in page.__struct_fields__:
                 assert sum(getattr(one, field) for one in of_values) == getattr(page, field)
-    found = verify(service._store)
+    found = verify(service.store)
     assert found.mismatches == ()
     assert found.n_counters > 6 * len(counters.visitors)
 
@@ -411,7 +411,7 @@ def test_other_features_are_learned_from_the_rows_again(tmp_path: Path) -> None:
     service.directory.put_pool(visitors_pool(features={}), "test", now_us + 5).result()
     service.learner.learn(now_us + 6)
     assert service.decider.decide("home", now_us + 7).segment == {}
-    assert verify(service._store).mismatches == ()
+    assert verify(service.store).mismatches == ()
     service.close()
 
 
@@ -425,7 +425,7 @@ def test_links_may_join_and_leave(service: Service) -> None:
     assert "l1" not in {shown.link_id for page in pages for shown in page.shown}
     service.learner.learn(now_us + 61 * SECOND_US)
     assert service.health().pools[0].failure == ""
-    assert verify(service._store).mismatches == ()
+    assert verify(service.store).mismatches == ()
 
 
 def test_explain_says_for_whom(service: Service) -> None:
@@ -436,7 +436,7 @@ def test_explain_says_for_whom(service: Service) -> None:
     assert explained["l7"].startswith("most likely for device desktop (")
     told = service.reporter.segments("home")
     assert told.depends_on_visitors
-    pages = reads(service._store).counters("home").pages["policy"]
+    pages = reads(service.store).counters("home").pages["policy"]
     assert told.page_views == pages.click_views
     assert [one.feature for one in told.values] == sorted(
         (one.feature for one in told.values), key=list(FEATURES).index
@@ -444,7 +444,7 @@ def test_explain_says_for_whom(service: Service) -> None:
     values = {(one.feature, one.value): one for one in told.values}
     assert set(values) >= {("device", "phone"), ("device", "desktop"), ("returning", "(not known)")}
     phone = values["device", "phone"]
-    counted = reads(service._store).counters("home").visitors["policy", "device", "phone"]
+    counted = reads(service.store).counters("home").visitors["policy", "device", "phone"]
     assert phone.page_views == counted.click_views
     assert phone.clicks_per_view.mean == counted.clicks / counted.click_views
     assert phone.clicks_per_view.low < phone.clicks_per_view.mean < phone.clicks_per_view.high

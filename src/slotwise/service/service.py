@@ -109,7 +109,7 @@ class Service:
 
     def __init__(self, store: Store, options: ServiceOptions | None = None) -> None:
         """Read settings, keys and the last published versions; no decision is read."""
-        self._store = store
+        self.store = store
         self._options = options = options or ServiceOptions()
         self.committer = committer = GroupCommitter(
             store, options.commit_every_ms / 1000, options.max_waiting, options.commit_by_hand
@@ -117,7 +117,7 @@ class Service:
         self._closed = False
         rng = np.random.default_rng(np.random.SeedSequence(options.seed, spawn_key=(0,)))
         self.decider = decider = Decider(store, committer, rng)
-        self._publisher = publisher = Publisher(store, committer, decider, options)
+        self.publisher = publisher = Publisher(store, committer, decider, options)
         self.learner = learner = Learner(store, committer, publisher, options)
         self.directory = directory = PoolDirectory(store, committer, options, publisher.change)
         self.signed_out = SignedOut(store, committer)
@@ -136,12 +136,12 @@ class Service:
 
     def clock(self) -> SteadyClock:
         """Return a clock of the time of day: the system's, or the one that replicas share."""
-        sharing = self._store.sharing
+        sharing = self.store.sharing
         return SteadyClock() if sharing is None else SteadyClock(sharing.wall_us)
 
     def take_turns(self) -> AbstractContextManager[None]:
         """Keep other replicas from a first start while this one looks what is missing."""
-        sharing = self._store.sharing
+        sharing = self.store.sharing
         return nullcontext() if sharing is None else sharing.starting()
 
     def catch_up(self) -> None:
@@ -162,7 +162,7 @@ class Service:
         self.decider.close()
         self.committer.close()
         self.learner.close()
-        self._store.close()
+        self.store.close()
 
     def flush(self) -> Future[None]:
         """Finish when everything queued before is committed: `durability = "strict"`."""
@@ -170,12 +170,12 @@ class Service:
 
     def knowledge(self, pool_id: str) -> PlayerKnowledge | None:
         """Return copies of what the policy of a pool knows; None where it learns from counters."""
-        return self._publisher.runs[pool_id].knowledge()
+        return self.publisher.runs[pool_id].knowledge()
 
     def health(self) -> Health:
         """Report whether the service decides, stores and learns. Quick."""
         learner = self.learner
-        states = {state.pool_id: state for state in self._publisher.states()}
+        states = {state.pool_id: state for state in self.publisher.states()}
         pools = [
             compose(
                 PoolHealth,

@@ -81,7 +81,7 @@ def test_a_store_that_hangs_delays_no_page(
 ) -> None:
     """The store answers nothing until the end: every page comes before, and readiness tells."""
     go_on = threading.Event()
-    store = server.context.service._store
+    store = server.context.service.store
     read = store.reading
 
     def hang() -> object:

@@ -57,9 +57,9 @@ def test_a_flood_of_values_leaves_a_bounded_trace(service: Service) -> None:
     assert len(snapshot.guests._kept) <= MAX_KEPT
     assert len(snapshot._pages) <= MAX_KEPT_VISITORS + 1
     assert all(len(words) <= 30 for words in snapshot.published.words.values())
-    counted = reads(service._store).counters("home").visitors
+    counted = reads(service.store).counters("home").visitors
     assert {value for _, feature, value in counted if feature != "days"} == {"(rare)"}
-    learned = reads(service._store).learned("home")
+    learned = reads(service.store).learned("home")
     assert learned is not None
     assert len(learned.state) < 150_000
     assert len(learned.published) < 5_000
@@ -113,7 +113,7 @@ def test_places_taken_by_an_attacker_go_to_real_words(service: Service, policy: 
     seen = learned_of(service).arrays["seen"].reshape(-1, 32 + 3)[0]
     assert seen[:32].sum() == N_JUNK + 1_200
     assert seen[2 + words.index("DE")] > 150
-    assert verify(service._store).mismatches == ()
+    assert verify(service.store).mismatches == ()
 
 
 @pytest.mark.parametrize("policy", ["paced-bayes"])

@@ -287,7 +287,7 @@ def test_decide_answers_from_its_snapshot_while_the_store_is_away(
         raise StoreUnavailable("the cable is out")
 
     monkeypatch.setattr(service.committer, "RETRY_S", 0.001)
-    monkeypatch.setattr(service._store, "commit", away)
+    monkeypatch.setattr(service.store, "commit", away)
     page = service.decider.decide("home", FAR + 1)
     assert (len(page.shown), page.policy_version) == (2, version)
     with pytest.raises(StoreUnavailable):
@@ -310,7 +310,7 @@ def test_two_requests_with_one_id_at_once_get_the_same_page(
 ) -> None:
     """Both look the id up before either has decided."""
     looked_up = Barrier(2, timeout=5)
-    reading = service._store.reading
+    reading = service.store.reading
 
     @contextmanager
     def slow_reading() -> Iterator[Any]:
@@ -319,7 +319,7 @@ def test_two_requests_with_one_id_at_once_get_the_same_page(
         with reading() as reader:
             yield reader
 
-    monkeypatch.setattr(service._store, "reading", slow_reading)
+    monkeypatch.setattr(service.store, "reading", slow_reading)
     for k in range(5):
         decided = [
             service.decider.beside(service.decider.decide, "home", T0 + n, decision_id=f"visit-{k}")

@@ -260,7 +260,7 @@ def test_pages_learn_while_all_windows_are_open(open_service: OpenService, weigh
 def test_windows_that_close_count_once(open_service: OpenService) -> None:
     service = opened(open_service(), click_window_s=20, revenue_window_s=40)
     visit(service, 600)
-    run = service._publisher.runs["home"]
+    run = service.publisher.runs["home"]
     shown = service.reporter.stats("home")
     settled = sum(row.click_views for row in shown.groups) * 2
     early = run.early.counts(run.pool.active, run.closed_until_us).views[CLICKS].sum()
@@ -272,7 +272,7 @@ def test_windows_that_close_count_once(open_service: OpenService) -> None:
 def test_an_outage_is_reported(open_service: OpenService) -> None:
     service = opened(open_service())
     visit(service, 60)
-    service._publisher.runs["home"].early.sales_are_missing = True
+    service.publisher.runs["home"].early.sales_are_missing = True
     visit(service, 60, start_s=10.0)
     outcomes, health = OutcomesSinceStart(T0), service.health()
     overview = draw_pool(service.reporter, "home", seconds(30), outcomes, health).overview

@@ -190,7 +190,7 @@ def test_a_learner_that_dies_before_it_publishes_loses_no_delivered_click(
     def die(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(service._publisher, "publish", die)
+    monkeypatch.setattr(service.publisher, "publish", die)
     with pytest.raises(KeyboardInterrupt):
         show_and_learn(0)
     service.close()
@@ -199,7 +199,7 @@ def test_a_learner_that_dies_before_it_publishes_loses_no_delivered_click(
     assert show_and_learn(20, thief.key_id) == (60, 60)
     service.directory.forget_views(thief.key_id, T0, "test", seconds(23 * 86_400)).result()
     assert show_and_learn(30) == (60, 60)
-    with service._store.reading() as reader:
+    with service.store.reading() as reader:
         assert len(reader.views_after("home", 0, None, 0, 100).views) < 80
     service.directory.put_pool(
         replace(service.directory.pool("home"), click_floor=0.2), "test", seconds(60 * 86_400)

@@ -102,19 +102,19 @@ def test_it_is_the_same_after_a_restart_a_replay_and_a_backup(
     start(service, features=features, learn_slot_weights=slots)
     put(service, l1=BAD, l3=GOOD, l6=ImportedCounts(views=900, clicks=90, discount=0.1))
     live(service, 60, 10)
-    before = state_of(service._store)
+    before = state_of(service.store)
     assert before.known_us == rows.seconds(1)
     service.close()
     again = open_service()
     again.learner.learn(rows.seconds(200_000))
-    assert state_of(again._store).arrays == before.arrays
+    assert state_of(again.store).arrays == before.arrays
     # Another policy and back: everything is learned from the rows and facts alone.
     set_up(again, rows.seconds(200_001), policy="uniform")
     again.learner.learn(rows.seconds(200_002))
     set_up(again, rows.seconds(200_003), features=features, learn_slot_weights=slots)
     for seconds in (200_004, 200_005):
         again.learner.learn(rows.seconds(seconds))
-    replayed = state_of(again._store)
+    replayed = state_of(again.store)
     for name, (shape, stored) in before.arrays.items():
         assert replayed.arrays[name][0] == shape
         found, wanted = np.frombuffer(replayed.arrays[name][1]), np.frombuffer(stored)
@@ -132,7 +132,7 @@ def test_a_discount_is_what_a_view_is_worth(open_service: OpenService) -> None:
     start(service)
     put(service, l1=ImportedCounts(views=1000, clicks=100, discount=0.2))
     service.learner.learn(rows.seconds(2))
-    shape, stored = state_of(service._store).arrays["views"]
+    shape, stored = state_of(service.store).arrays["views"]
     assert np.frombuffer(stored).reshape(shape)[:, 0].tolist() == [200.0, 200.0]
 
 
@@ -142,7 +142,7 @@ def test_a_later_import_takes_the_place_of_the_first(open_service: OpenService) 
     put(service, l1=GOOD, l2=GOOD)
     service.directory.put_known("home", {"l1": []}, "test", rows.seconds(3)).result()
     service.learner.learn(rows.seconds(4))
-    shape, stored = state_of(service._store).arrays["views"]
+    shape, stored = state_of(service.store).arrays["views"]
     assert np.frombuffer(stored).reshape(shape)[0, :3].tolist() == [0.0, 5000.0, 0.0]
 
 
@@ -160,7 +160,7 @@ def test_changing_a_link_keeps_it_and_a_reset_makes_it_void(open_service: OpenSe
         links = [rows.link("l3", retired=retired)]
         service.directory.put_links("home", links, "test", rows.seconds(seconds)).result()
         service.learner.learn(rows.seconds(seconds))
-    shape, stored = state_of(service._store).arrays["views"]
+    shape, stored = state_of(service.store).arrays["views"]
     assert np.frombuffer(stored).reshape(shape)[0, :4].tolist() == [5000.0, 0.0, 5000.0, 0.0]
 
 

@@ -112,7 +112,7 @@ def test_views_count_for_clicks_first_and_for_revenue_when_both_windows_closed(
     service.committer.submit_events([click(first, page.decision_id), order], T0 + 5).result()
 
     def counted() -> LinkCounters:
-        return reads(service._store).counters("home").links.get(("policy", first), LinkCounters())
+        return reads(service.store).counters("home").links.get(("policy", first), LinkCounters())
 
     service.learner.learn(seconds(CLICK_WINDOW_S) - 1)
     assert counted() == LinkCounters()
@@ -135,7 +135,7 @@ def test_how_often_windows_are_folded_does_not_matter(open_service: OpenService)
     visit(often, random.Random(3), 120)
     for hours in range(30):
         often.learner.learn(seconds(hours * 3_600))
-    reader = reads(often._store)
+    reader = reads(often.store)
     whole, floors = Counters(), reader.counters("home").delivered
     for level in LEVELS:
         until_us = often.health().closed_until_us
@@ -143,7 +143,7 @@ def test_how_often_windows_are_folded_does_not_matter(open_service: OpenService)
         whole = add_counters(whole, count_settled(views, level, {}, floors))
     assert reader.counters("home") == whole
     assert whole.pages["policy"].click_views + whole.pages["holdout"].click_views == 120
-    assert verify(often._store).mismatches == ()
+    assert verify(often.store).mismatches == ()
 
 
 def learn_one(player: Player, view: View, level: Level) -> None:
@@ -188,7 +188,7 @@ def test_a_policy_fed_by_rounds_knows_the_same_after_restarts_and_replays(
     replayed = Player.start(problem_of(5, 2, 0.3), policy_of(learned.pool.settings), LINKS)
     n_rounds = 0
     start = starts_after(RoundPosition())
-    for position, view in settled_rounds(service._store, "home", start, FAR):
+    for position, view in settled_rounds(service.store, "home", start, FAR):
         learn_one(replayed, view, position.level)
         n_rounds += 1
     assert n_rounds == 120
@@ -201,15 +201,15 @@ def test_a_policy_fed_by_rounds_knows_the_same_after_restarts_and_replays(
 def test_a_change_of_policy_learns_from_the_whole_log(service: Service) -> None:
     visit(service, random.Random(3), 60)
     service.learner.learn(FAR)
-    before = reads(service._store).counters("home")
+    before = reads(service.store).counters("home")
     service.directory.put_pool(pool(policy="exp3-m"), "t", FAR).result()
     service.learner.learn(FAR + 1)
-    assert reads(service._store).counters("home") == before
+    assert reads(service.store).counters("home") == before
     weights = learned_of(service).arrays["log_weights"]
     assert weights.argmax() in (3, 4)
     service.directory.put_pool(pool(), "t", FAR).result()
     service.learner.learn(FAR + 2)
-    assert reads(service._store).counters("home") == before
+    assert reads(service.store).counters("home") == before
 
 
 def test_rounds_come_by_time_of_closing_then_level_then_id_from_any_place(
@@ -223,14 +223,14 @@ def test_rounds_come_by_time_of_closing_then_level_then_id_from_any_place(
     order = [
         position
         for position, _ in settled_rounds(
-            service._store, "home", starts_after(RoundPosition()), FAR
+            service.store, "home", starts_after(RoundPosition()), FAR
         )
     ]
     assert order == sorted(order)
     assert len(order) == 10
     assert [position.level for position in order[2:6]] == [0, 0, 1, 1]
     for done, position in enumerate(order):
-        rest = settled_rounds(service._store, "home", starts_after(position), FAR)
+        rest = settled_rounds(service.store, "home", starts_after(position), FAR)
         assert [place for place, _ in rest] == order[done + 1 :]
 
 
@@ -246,7 +246,7 @@ def test_a_reset_forgets_old_views_also_those_still_open(service: Service) -> No
     assert (after["l1"].click_views, after["l1"].revenue_views) == (0, 0)
     assert after["l3"].click_views == known["l3"]
     assert after["l3"].revenue_views == known["l3"]
-    assert verify(service._store).mismatches == ()
+    assert verify(service.store).mismatches == ()
 
 
 def test_statistics_survive_retirement(service: Service) -> None:
@@ -297,12 +297,12 @@ def count_shuffled_duplicates(service: Service, n_events: int) -> None:
     assert outcomes.count("accepted") == len(events)
     assert outcomes.count("duplicate") == len(sent) - len(events)
     service.learner.learn(FAR)
-    counters = reads(service._store).counters("home").links.values()
+    counters = reads(service.store).counters("home").links.values()
     assert sum(item.clicks for item in counters) == len(events) // 2
     assert sum(item.click_views for item in counters) == 2 * len(pages)
     revenue = sum(item.revenue_micros for item in events if isinstance(item, ConversionEvent))
     assert sum(item.revenue_micros for item in counters) == revenue
-    assert verify(service._store).mismatches == ()
+    assert verify(service.store).mismatches == ()
 
 
 def test_nothing_is_counted_twice_in_shuffled_duplicates_of_four_senders(
@@ -322,7 +322,7 @@ def test_nothing_is_counted_twice_in_many_shuffled_duplicates(
 def test_a_change_reaches_pages_although_the_pool_is_read_again_meanwhile(
     service: Service,
 ) -> None:
-    publisher: Any = service._publisher
+    publisher: Any = service.publisher
     settings, resume = pool(policy="uniform", policy_settings={}), Signal()
     publisher._publisher.submit(resume.wait)  # changes wait for their turn
     publisher.change(Pool.of(settings, [link("l1"), link("l2")]), T0)

@@ -272,7 +272,7 @@ def test_the_export_has_every_round_and_its_settled_outcomes(service: Service) -
     assert len(rows) == 51
     settled = [row for row in rows if row.revenue_settled]
     assert len(settled) == 50
-    counters = reads(service._store).counters("home").links.values()
+    counters = reads(service.store).counters("home").links.values()
     assert sum(sum(row.clicks) for row in settled) == sum(item.clicks for item in counters)
     revenue = sum(item.revenue_micros for item in counters)
     assert sum(sum(row.revenue_micros) for row in settled) == revenue

@@ -453,7 +453,7 @@ def test_purged_rows_stay_in_the_export(
     n_first = len(exported(folder)["decisions"])
     again = [service.decider.decide("home", seconds(9 * DAY + k)) for k in range(5)]
     service.learner.learn(seconds(9.5 * DAY))
-    n_left = len(reads(service._store).views_after("home", 0, None, 0, 1_000).views)
+    n_left = len(reads(service.store).views_after("home", 0, None, 0, 1_000).views)
     assert n_left < len(again) + 5
     assert main(["export", "--to", str(folder), "--store", address]) == 0
     assert len(exported(folder)["decisions"]) == n_first + len(again)

@@ -40,7 +40,7 @@ def test_a_backup_of_a_running_service_is_one_whole_file(service: Service, tmp_p
     back_up(store_path(tmp_path), tmp_path / "copy.db")
     assert sorted(path.name for path in tmp_path.iterdir() if "copy" in path.name) == ["copy.db"]
     copy = SqliteStore(tmp_path / "copy.db")
-    assert reads(copy).counters("home") == reads(service._store).counters("home")
+    assert reads(copy).counters("home") == reads(service.store).counters("home")
     assert reads(copy).decision(decisions[0]) is not None
     assert verify(copy).n_decisions == 20
     copy.close()
@@ -55,7 +55,7 @@ def test_a_restored_store_goes_on_where_the_backup_was(service: Service, tmp_pat
     restore(tmp_path / "copy.db", store_path(tmp_path), overwrite=True)
     again = Service(SqliteStore(store_path(tmp_path)))
     assert again.reporter.decision(decisions[0]).decision.decision_id == decisions[0]
-    assert reads(again._store).decision(lost) is None
+    assert reads(again.store).decision(lost) is None
     assert again.decider.decide("home", FAR + 2).policy_version == version
     again.close()
     assert (tmp_path / "store.db.replaced").exists()

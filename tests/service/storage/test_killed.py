@@ -73,9 +73,9 @@ def run_cycles(path: Path, n_cycles: int) -> None:
         store.close()
     last = Service(SqliteStore(path))
     last.learner.learn(now_us + 10**7)
-    counters = reads(last._store).counters("home").links.values()
+    counters = reads(last.store).counters("home").links.values()
     assert sum(item.clicks for item in counters) >= len(acknowledged)
-    assert verify(last._store).mismatches == ()
+    assert verify(last.store).mismatches == ()
     last.close()
 
 

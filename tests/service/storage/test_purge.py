@@ -33,7 +33,7 @@ def lived_in(service: Service, n_days: int) -> None:
 
 
 def n_views(service: Service) -> int:
-    return len(reads(service._store).views_after("home", 0, None, 0, 1_000).views)
+    return len(reads(service.store).views_after("home", 0, None, 0, 1_000).views)
 
 
 def opened(open_service: OpenService, **options: int) -> Service:
@@ -50,16 +50,16 @@ def test_a_service_keeps_rows_for_its_retention_and_counters_for_ever(
     service = opened(open_service, retention_days=3)
     lived_in(service, 10)
     assert n_views(service) == 12
-    counters = reads(service._store).counters("home").pages["policy"]
+    counters = reads(service.store).counters("home").pages["policy"]
     assert counters.click_views == 40
     assert counters.clicks == 20
-    assert verify(service._store).mismatches == ()
+    assert verify(service.store).mismatches == ()
     # A restart goes on from the counters, with the rows that are left.
     service.close()
     again = open_service(retention_days=3)
-    assert reads(again._store).counters("home").pages["policy"] == counters
+    assert reads(again.store).counters("home").pages["policy"] == counters
     again.learner.learn(seconds(11 * DAY))
-    assert verify(again._store).mismatches == ()
+    assert verify(again.store).mismatches == ()
 
 
 def test_without_a_retention_nothing_goes(open_service: OpenService) -> None:
@@ -89,7 +89,7 @@ def test_the_command_drops_old_rows_once(
 def test_verify_is_exact_while_views_are_purged(open_service: OpenService) -> None:
     service = opened(open_service)
     lived_in(service, 6)
-    store = service._store
+    store = service.store
 
     class PurgedMeanwhile:
         """A store that loses two views after every read."""
@@ -171,10 +171,10 @@ def test_rows_of_years_go_and_leave_what_was_learned(tmp_path: Path) -> None:
                 service = Service(SqliteStore(path), options)
         n_left = {0: 3 * 156, 30: 3 * 5}[retention_days]
         assert n_views(service) == n_left
-        assert verify(service._store).mismatches == ()
-        n_waiting = reads(service._store).n_quarantined()
+        assert verify(service.store).mismatches == ()
+        n_waiting = reads(service.store).n_quarantined()
         assert (n_waiting == 156) if not retention_days else (n_waiting <= 6)
-        found = reads(service._store).counters("home")
+        found = reads(service.store).counters("home")
         learned.append((arrays_of(service), found.links, found.pages))
         # Another policy learns from the rows that are left, and from the counters.
         service.directory.put_pool(
