@@ -264,7 +264,7 @@ class _Run:
             public_base=settings.public_url.rstrip("/") or url,
         )
         self.context.alerts = self._alerts = make_watch(self.context)
-        self.service.on_changed_keys(self.context.renew_secrets)
+        self.service.directory.keys_changed = self.context.renew_secrets
         limits = ConnectionLimits(
             max_connections=_allowed_connections(settings.max_connections),
             head_within_s=settings.head_within_s,

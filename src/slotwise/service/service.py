@@ -149,10 +149,6 @@ class Service:
         if self._replica is not None:
             self._replica.catch_up()
 
-    def on_changed_keys(self, act: Callable[[], None]) -> None:
-        """Act when another replica has changed a key."""
-        self.directory.keys_changed = act
-
     def close(self) -> None:
         """Commit what is queued, stop the threads and close the store."""
         self._closed = True

@@ -93,7 +93,7 @@ async def dashboard(context: ServiceContext, request: Request) -> Answer:
     asset = await asyncio.to_thread(_page)
     # The page will ask for these next. They take a moment, the browser needs one to begin.
     loop = asyncio.get_running_loop()
-    loop.run_in_executor(None, _compressed_library)
+    loop.run_in_executor(None, lambda: load_asset(PACKAGE, CHART_LIBRARY).compressed)
     loop.run_in_executor(None, _first_picture, context)
     return answer_asset(asset, request, _GUARDED + _REVALIDATED)
 
@@ -104,10 +104,6 @@ def _first_picture(context: ServiceContext) -> None:
     if first is not None:
         with suppress(SlotwiseError):  # the page asks again, and gets the error then
             context.pictures.latest(*_wanted(context, first.pool_id))
-
-
-def _compressed_library() -> bytes:
-    return load_asset(PACKAGE, CHART_LIBRARY).compressed
 
 
 @functools.cache

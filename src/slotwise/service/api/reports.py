@@ -161,7 +161,7 @@ async def export(context: ServiceContext, request: Request) -> StreamAnswer:
         raise broken_rule(detail, parameter="until")
     rounds = context.service.reporter.export(pool.pool_id, since_us, until_us)
     if query.format == "jsonl":
-        chunks = _json_lines(rounds)
+        chunks: Iterator[bytes] = (_encode_lines(rows) for rows in rounds if rows)
     elif query.format == "log":
         tables = LogTables(pool)
         chunks = _parquet(tables.schema, map(tables.table, rounds))
@@ -177,12 +177,6 @@ async def export(context: ServiceContext, request: Request) -> StreamAnswer:
         _CONTENT_TYPES[query.format],
         ((b"content-disposition", name),),
     )
-
-
-def _json_lines(rounds: Iterator[list[RoundRow]]) -> Iterator[bytes]:
-    for rows in rounds:
-        if rows:
-            yield _encode_lines(rows)
 
 
 def round_file(rounds: Iterator[list[RoundRow]]) -> Iterator[bytes]:

@@ -130,7 +130,8 @@ def _success(operation: Operation[Any, Any], schema_of: Mapping[str, Any]) -> di
         answer["headers"] = {"ETag": tag}
     content: dict[str, Any] = {}
     for content_type in operation.content_types:
-        content[content_type] = {"schema": {"type": "string"}} if _is_text(content_type) else {}
+        is_text = content_type.startswith("text/")
+        content[content_type] = {"schema": {"type": "string"}} if is_text else {}
         if content_type in ("application/json", "application/jsonl"):
             schema = {"type": "object"} if operation.answer is dict else None
             schema = schema or schema_of[str(operation.answer)]
@@ -203,10 +204,6 @@ def sample(kind: inspect.Type, name: str = "") -> Any:
         case inspect.StrType() | inspect.DateTimeType():
             return "2026-01-05T10:00:00Z"
     return None
-
-
-def _is_text(content_type: str) -> bool:
-    return content_type.startswith("text/")
 
 
 def _problem_answers(

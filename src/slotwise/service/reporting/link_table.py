@@ -216,11 +216,6 @@ def _role(
     return "earner"
 
 
-def _earns_a_place(explanation: Explanation) -> bool:
-    """Say whether the score of a link reaches the threshold of the best page."""
-    return explanation.score >= explanation.threshold * (1 - 1e-6)
-
-
 def _why(
     pool: PoolSettings, link: LinkStatistics, role: Role, explanation: Explanation | None
 ) -> str:
@@ -253,7 +248,7 @@ def _why(
             revenue, clicks = explanation.revenue_rate, price * explanation.click_rate
             known += f": {money(revenue)} as revenue, {money(clicks)} as clicks for the floor"
         known += f". A place takes {money(explanation.threshold)} {pool.currency} per view."
-    earns = _earns_a_place(explanation)
+    earns = explanation.score >= explanation.threshold * (1 - 1e-6)
     if earns and role == "resting":
         return f"{known} It is shown on some pages in turn, and is not shown at the moment."
     if earns:

@@ -276,7 +276,9 @@ def draw_pool(
     directory = reporter.directory
     pool = directory.pool(pool_id)
     since_us = max(now_us - LONGEST_US, pool.created_us)
-    span_us = _span_us(now_us - since_us)
+    # the shortest span of which no more than `MAX_SPANS` fit
+    fitting = (span for span in SPANS_US if now_us - since_us <= span * MAX_SPANS)
+    span_us = next(fitting, SPANS_US[-1])
     starts_us = tuple(range(since_us // span_us * span_us, now_us + 1, span_us))
     with ThreadPoolExecutor(max_workers=1) as beside:
         # Half of the time is spent inside the store, which leaves the interpreter to others.
@@ -356,11 +358,6 @@ def _with_notes(
         for note in notes[:MAX_CHANGES]
     ]
     return tuple(sorted([*changes, *lines], key=lambda line: line.changed_us, reverse=True))
-
-
-def _span_us(length_us: int) -> int:
-    """Return the shortest span of which no more than `MAX_SPANS` fit."""
-    return next((span for span in SPANS_US if length_us <= span * MAX_SPANS), SPANS_US[-1])
 
 
 def _thinned(points: tuple[FrontierPoint, ...]) -> tuple[FrontierPoint, ...]:

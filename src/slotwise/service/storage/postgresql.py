@@ -360,11 +360,6 @@ class Clock(NamedTuple):
     learner_epoch: int
 
 
-def needs_exclusive(operations: Sequence[contract.Operation]) -> bool:
-    """Say whether no other replica may write meanwhile."""
-    return any(isinstance(operation, _ALONE) for operation in operations)
-
-
 class PostgresqlBatch(SqlBatch):
     """The operations of one transaction; the caller begins it, takes the lock and commits."""
 
@@ -609,9 +604,8 @@ class PostgresqlStore:
             raise
 
     def commit(self, operations: Sequence[contract.Operation]) -> list[object]:
-        exclusive = needs_exclusive(operations)
         with self._write_lock, postgresql_errors():
-            if exclusive:
+            if any(isinstance(operation, _ALONE) for operation in operations):
                 return self._transact(operations, exclusive=True)
             try:
                 return self._transact(operations, exclusive=False)
