@@ -222,9 +222,7 @@ def test_rounds_come_by_time_of_closing_then_level_then_id_from_any_place(
     service.learner.learn(FAR)
     order = [
         position
-        for position, _ in settled_rounds(
-            service.store, "home", starts_after(RoundPosition()), FAR
-        )
+        for position, _ in settled_rounds(service.store, "home", starts_after(RoundPosition()), FAR)
     ]
     assert order == sorted(order)
     assert len(order) == 10

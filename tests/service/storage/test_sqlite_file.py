@@ -18,7 +18,7 @@ from slotwise.service.refusals import StoreUnavailable
 from slotwise.service.storage import sql_reads
 from slotwise.service.storage.contract import AppendDecision, SavePool
 from slotwise.service.storage.maintenance import back_up, restore
-from slotwise.service.storage.sql_statements import ACTIVITY
+from slotwise.service.storage.sql_reads import ACTIVITY
 from slotwise.service.storage.sqlite import ENGINE, SqliteFile, SqliteStore, create_private
 from slotwise.service.storage.verify import verify
 from tests.service.rows import decision, pool

@@ -16,8 +16,7 @@ from slotwise.service.refusals import StoreUnavailable
 from slotwise.service.storage import is_postgresql, open_postgresql, public_address, sqlite_path
 from slotwise.service.storage.contract import Operation, PurgeViews, Store
 from slotwise.service.storage.schema import Row, metadata, row_columns, store_clock
-from slotwise.service.storage.sql_reads import SqlSession, StoreReader
-from slotwise.service.storage.sql_statements import order_of
+from slotwise.service.storage.sql_reads import SqlSession, StoreReader, order_of
 from slotwise.service.storage.sqlite import (
     SqliteFile,
     SqliteStore,

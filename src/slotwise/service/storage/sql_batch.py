@@ -29,8 +29,7 @@ from slotwise.service.counting.counters import (
 from slotwise.service.records import AdjustmentEvent, ConversionEvent, LinkRecord
 from slotwise.service.storage import contract, schema
 from slotwise.service.storage.ledger import Ledger, NewRows, click_key
-from slotwise.service.storage.sql_reads import SqlSession, StoreReader
-from slotwise.service.storage.sql_statements import still_waiting
+from slotwise.service.storage.sql_reads import SqlSession, StoreReader, still_waiting
 
 _CHUNK = 5_000
 

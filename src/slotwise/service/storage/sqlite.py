@@ -26,12 +26,13 @@ from slotwise.service.storage.migrations import upgrade
 from slotwise.service.storage.schema import Row, row_columns
 from slotwise.service.storage.sql_batch import SqlBatch
 from slotwise.service.storage.sql_reads import (
+    COUNTER_TABLES,
     STREAMED_ROWS,
+    Engine,
     StoreReader,
     on_conflict_add,
     on_conflict_replace,
 )
-from slotwise.service.storage.sql_statements import COUNTER_TABLES, Engine
 
 ENGINE = Engine(
     dialect=sqlite.dialect(paramstyle="named"),
