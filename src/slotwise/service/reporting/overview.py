@@ -19,7 +19,12 @@ from slotwise.service.records import (
     to_time,
 )
 from slotwise.service.reporting.link_table import LinkTable
-from slotwise.service.reporting.pool_report import Delays, describe_delays, describe_trouble
+from slotwise.service.reporting.pool_report import (
+    Delays,
+    describe_delays,
+    describe_trouble,
+    mean_rate,
+)
 from slotwise.service.reporting.report_records import (
     FrontierPoint,
     FrontierReport,
@@ -237,6 +242,8 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     span_us: int
     starts_us: tuple[int, ...]
     spans: tuple[Span, ...]
+    click_ranges: tuple[RateReport, ...]
+    """Clicks per view in each span with chosen pages; the intervals hold at all times at once."""
     click_delays: Delays
     sale_delays: Delays
     late_clicks: int
@@ -314,6 +321,11 @@ def draw_pool(
         frontier=_thinned(frontier.points),
         span_us=span_us,
         starts_us=starts_us,
+        click_ranges=tuple(
+            mean_rate(span.clicks, span.clicks_squared, span.views, pool)
+            for span in activity.spans
+            if span.group == "policy"
+        ),
         click_delays=describe_delays(activity.click_delays_us),
         sale_delays=describe_delays(activity.sale_delays_us),
         refused=activity.refused,

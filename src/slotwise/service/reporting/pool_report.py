@@ -279,7 +279,7 @@ def report_group(group: Group, pages: PageCounters, pool: PoolSettings) -> Group
         GroupReport,
         pages,
         group=group,
-        clicks_per_view=_mean_rate(pages.clicks, pages.clicks_squared, pages.click_views, pool),
+        clicks_per_view=mean_rate(pages.clicks, pages.clicks_squared, pages.click_views, pool),
         revenue_per_view_micros=RateReport(
             mean=pages.revenue_micros / max(pages.revenue_views, 1),
             low=revenue.low * micros,
@@ -297,10 +297,10 @@ def _page_revenue(
     """Return the revenue of a page as a share of `max_revenue_micros`, as if seen `times` often."""
     total = times * pages.revenue_micros / pool.max_revenue_micros
     squares = times * pages.revenue_squared / SHARE_UNIT**2
-    return _mean_rate(total, squares, times * pages.revenue_views, pool, failure_probability)
+    return mean_rate(total, squares, times * pages.revenue_views, pool, failure_probability)
 
 
-def _mean_rate(
+def mean_rate(
     total: float,
     squares: float,
     n_views: float,
@@ -471,7 +471,7 @@ def _totals(group: Group, spans: Iterable[Span], pool: PoolSettings) -> Totals:
     total = _sum_of_spans(0, group, [span for span in spans if span.group == group])
     rate = None
     if total.views:
-        rate = _mean_rate(total.clicks, total.clicks_squared, total.views, pool)
+        rate = mean_rate(total.clicks, total.clicks_squared, total.views, pool)
     return compose(Totals, total, clicks_per_view=rate)
 
 

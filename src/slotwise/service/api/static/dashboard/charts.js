@@ -59,19 +59,19 @@ export function drawEarning(element, pool) {
 }
 
 export function drawFloor(element, pool) {
-  const words = `Clicks per view of chosen pages over time with the range they likely lie in, and of random pages, against the floor, now ${rate(pool.click_floor)}.`;
+  const words = `Clicks per view of chosen pages over time with 95 % intervals that hold at all times at once, and of random pages, against the floor, now ${rate(pool.click_floor)}.`;
   drawWhenSeen(element, words, () => {
     const spans = spansOf(pool, "policy");
     const x = spans.map((span) => middle(pool, span));
-    const means = spans.map((span) => span.clicks / span.views);
-    const halves = spans.map((span, i) => 1.96 * Math.sqrt(Math.max(span.clicks_squared / span.views - means[i] ** 2, 0) / span.views));
+    const all = pool.spans.filter((span) => span.group === "policy");
+    const ranges = spans.map((span) => pool.click_ranges[all.indexOf(span)]);
     const band = { x, mode: "lines", line: { width: 0 }, hoverinfo: "skip", showlegend: false };
     const end = timeAxis(pool).range[1];
     const steps = pool.floor_steps;
     const traces = [
-      { ...band, y: means.map((mean, i) => Math.max(mean - halves[i], 0)) },
-      { ...band, y: means.map((mean, i) => mean + halves[i]), fill: "tonexty", fillcolor: ink("band"), name: "likely range", showlegend: true },
-      { name: "chosen pages", x, y: means, ...along(spans), line: { color: ink("main"), width: 2 } },
+      { ...band, y: ranges.map((one) => one.low) },
+      { ...band, y: ranges.map((one) => one.high), fill: "tonexty", fillcolor: ink("band"), name: "95 % interval", showlegend: true },
+      { name: "chosen pages", x, y: ranges.map((one) => one.mean), ...along(spans), line: { color: ink("main"), width: 2 } },
       {
         name: "the floor", mode: "lines", line: { color: ink("sale"), dash: "dash", width: 2, shape: "hv" },
         x: [...steps.map((step) => date(step.from_us)), end], y: [...steps, steps.at(-1)].map((step) => step.click_floor),
