@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 import operator
 import reprlib
+from collections.abc import Callable
 from decimal import Decimal
 from numbers import Real
 from typing import Any
@@ -59,6 +60,8 @@ class InvalidInput(SlotwiseError, ValueError):
         super().__init__(message)
         self.argument = argument
         """The name of the argument, empty where the error is about more than one."""
+        self.others: tuple[InvalidInput, ...] = ()
+        """What is wrong with other arguments, where all were checked."""
 
     @classmethod
     def of(cls, name: str, rule: str, value: object, advice: str = "") -> InvalidInput:
@@ -100,6 +103,31 @@ class InvalidConfig(SlotwiseError, ValueError):
 
 class InvalidLog(SlotwiseError, ValueError):
     """A log of page views breaks a rule; the message starts with the file and names the row."""
+
+
+def check_all(*checks: Callable[[], object]) -> None:
+    """Make every check; raise the first error, which has those of other arguments as `others`.
+
+    >>> import functools
+    >>> one = functools.partial(whole_number, "n_slots", 0, 1)
+    >>> other = functools.partial(whole_number, "n_links", 0, 1)
+    >>> try:
+    ...     check_all(one, other)
+    ... except InvalidInput as error:
+    ...     print([str(one) for one in (error, *error.others)])
+    ['`n_slots` must be at least 1, got 0', '`n_links` must be at least 1, got 0']
+    """
+    broken: dict[str, InvalidInput] = {}
+    for check in checks:
+        try:
+            check()
+        except InvalidInput as error:
+            for one in (error, *error.others):
+                broken.setdefault(one.argument, one)
+    if broken:
+        first, *others = broken.values()
+        first.others = tuple(others)
+        raise first
 
 
 def whole_number(name: str, value: Any, at_least: int) -> int:

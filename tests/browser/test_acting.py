@@ -104,13 +104,13 @@ def test_a_pool_is_made_and_a_wrong_field_loses_nothing(
         ("Links on a page", "many", "This must be a whole number."),
         ("Links on a page", "0", "This must be a whole number, at least 1."),
         ("Click floor", "-1", "This must be a number, at least 0."),
-        ("Click floor", "7", "`click_floor` must be at least 0 and below slots (2), got 7.0"),
+        ("Click floor", "7", "This must be at least 0 and below slots (2), got 7.0."),
         ("The most that one click can bring", "0", "This must be more than 0"),
         ("Currency", "euro", ""),
-        ("Currency", "E1", "This does not have the form that is described above."),
+        ("Currency", "E1", "This must be three capital letters (ISO 4217)."),
         ("Clicks count for (minutes)", "99999999", "This must be more than 0, and 90 days"),
         ("Share of random pages", "5", "This must be a number, at most 1."),
-        ("Hosts of your shop", "no host!", "This does not have the form"),
+        ("Hosts of your shop", "no!", "This must be a lower-case host such as shop.example"),
     ):
         good = field(opened, label)[0]
         if label == "Links on a page":
@@ -155,6 +155,15 @@ def test_a_short_form_makes_a_pool_with_its_links(
     )
     expect(opened.locator("#pool-form [name=pool_id]")).to_be_focused()
     expect(opened.locator("#pool-form").get_by_role("button", name="Save")).to_be_in_viewport()
+    fill(opened, "Links on a page", "2")
+    fill(opened, "Click floor", "5")  # a rule between two fields
+    save(opened)
+    expect(wrong).to_have_count(3)
+    assert field(opened, "Click floor")[1].startswith("This must be at least 0 and below slots (2)")
+    fill(opened, "Links on a page", "many")
+    fill(opened, "Click floor", "-1")
+    save(opened)
+    expect(wrong).to_have_count(4)
     keep_picture(opened, "short-form")
     assert_accessible(opened)
     assert admin.get("/v1/pools/not-yet").status_code == 404
@@ -419,7 +428,7 @@ def test_a_pool_is_told_of_visitors_slots_and_policy(
     promised = "country DE = 0.3\ncountry AT = 0.25\ndays 7 to 30 = 0.2\nreturning yes = 0.15"
     fill(opened, floors, promised)
     refused("Slots", "best first", "This must be empty, learn, equal, none, or a number", "learn")
-    refused("Slots", "1, 2", "`slot_weights` must be", "1.6, 0.9, 0.5")
+    refused("Slots", "1, 2", "This must be one number for each of 3 slots", "1.6, 0.9, 0.5")
     refused("Policy", "con-ubc", "did you mean 'con-ucb'?", 'con-ucb {"horizon": 5000')
     refused("Policy", 'con-ucb {"horizon": 5000', "This does not have the form", "")
     keep_picture(opened, "pool-form")

@@ -108,7 +108,7 @@ def test_check_prints_every_value_and_starts_nothing(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--port", "99999"], "flags: port: Expected `int` <= 65535"),
+        (["--port", "99999"], "flags: port: `port` must be a whole number, at most 65535"),
         (["--set", "colour=red"], "flags: colour: no such setting"),
         (["--set", "max_batch"], "flags: --set: must be NAME=VALUE, got 'max_batch'"),
         (["--config", "none.toml"], "`config` must be a file that exists, got 'none.toml'"),

@@ -30,15 +30,23 @@ def test_other_variables_are_left_alone() -> None:
 @pytest.mark.parametrize(
     ("environment", "flags", "message"),
     [
-        ({"SLOTWISE_PORT": "x"}, {}, "environment: SLOTWISE_PORT: Expected `int`, got `str`"),
+        (
+            {"SLOTWISE_PORT": "x"},
+            {},
+            "environment: SLOTWISE_PORT: `port` must be a whole number, got text",
+        ),
         ({"SLOTWISE_PROT": "1"}, {}, "environment: SLOTWISE_PROT: no such setting"),
-        ({}, {"port": 70_000}, "flags: port: Expected `int` <= 65535"),
+        ({}, {"port": 70_000}, "flags: port: `port` must be a whole number, at most 65535"),
         (
             {},
             {"durability": "maybe"},
-            "Invalid enum value 'maybe'; it must be 'batched' or 'strict'",
+            "`durability` must be 'batched' or 'strict', got 'maybe'",
         ),
-        ({}, {"fold_every_s": "0"}, "flags: fold_every_s: Expected `float` > 0"),
+        (
+            {},
+            {"fold_every_s": "0"},
+            "flags: fold_every_s: `fold_every_s` must be a number, more than 0",
+        ),
         ({}, {"public_url": "ftp://x"}, "public_url: must be an http or https address"),
         ({}, {"public_url": "https://"}, "public_url: must be an http or https address"),
         ({}, {"public_url": "https://[::1"}, "public_url: must be an http or https address"),
@@ -71,7 +79,9 @@ def test_a_refused_alert_url_does_not_show_its_secrets(url: str) -> None:
 def test_a_broken_file_is_named(tmp_path: Path) -> None:
     file = tmp_path / "slotwise.toml"
     file.write_text('port = "8460"')
-    with pytest.raises(InvalidConfig, match=r"slotwise.toml: port: Expected `int`, got `str`"):
+    with pytest.raises(
+        InvalidConfig, match=r"slotwise.toml: port: `port` must be a whole number, got text"
+    ):
         load_settings(file, {}, {})
     file.write_text("port = ")
     with pytest.raises(InvalidConfig, match=r"slotwise.toml: not TOML"):

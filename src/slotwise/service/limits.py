@@ -76,6 +76,16 @@ HOST_PATTERN = (
     r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*"
     r"(:[1-9][0-9]{0,4})?$(?!\n)"
 )
+CURRENCY_RULE = "three capital letters (ISO 4217)"
+ADDRESS_PATTERN = "^https?://"
+PATTERN_RULES = {
+    ID_PATTERN: ID_RULE,
+    METADATA_PATTERN: f"1 to {MAX_ID_CHARS} characters of a-z 0-9 _ -, the first a letter",
+    CURRENCY_PATTERN: CURRENCY_RULE,
+    HOST_PATTERN: "a lower-case host such as shop.example or shop.example:8080",
+    ADDRESS_PATTERN: "an http or https address",
+}
+"""The patterns in words."""
 
 TEXT_RULE = "text without control characters"
 _has_controls = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]").search

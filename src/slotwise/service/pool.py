@@ -6,12 +6,13 @@ import logging
 import math
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
 
-from slotwise.errors import InvalidInput, SlotwiseError, UnknownName
+from slotwise.errors import InvalidInput, SlotwiseError, UnknownName, check_all
 from slotwise.features import Features, declared_floors
 from slotwise.player.known_counts import parse_known_counts
 from slotwise.player.link_pool import LinkPool
@@ -229,40 +230,35 @@ MAX_SETTING = 1e15
 """The largest number in the settings of a policy: counts above it are not exact any more."""
 
 
-def check_pool(pool: PoolSettings, n_active_links: int, *, has_known: bool = False) -> None:
-    """Raise `InvalidInput` for the first rule that a pool breaks.
+def check_pool(
+    pool: PoolSettings, n_active_links: int, *, has_known: bool = False, ends_after_us: int = 0
+) -> None:
+    """Raise `InvalidInput` for the rules that a pool breaks: the first, with the others.
 
-    `has_known` says that its links start from counts, which the policy must be able to learn.
+    `has_known` says that its links start from counts, which the policy must be able to learn; a
+    pool that ends must end later than `ends_after_us`.
     """
-    _check_id("pool_id", pool.pool_id)
-    _check_range("slots", pool.slots, 1, limits.MAX_SLOTS)
-    if not math.isfinite(pool.click_floor) or not 0 <= pool.click_floor < pool.slots:
-        rule = f"at least 0 and below slots ({pool.slots})"
-        raise InvalidInput.of("click_floor", rule, pool.click_floor)
-    _check_range("max_revenue_micros", pool.max_revenue_micros, 1, limits.MAX_AMOUNT_MICROS)
-    if not limits.is_currency(pool.currency):
-        raise InvalidInput.of("currency", "three capital letters (ISO 4217)", pool.currency)
-    _check_range("click_window_s", pool.click_window_s, 1, limits.MAX_WINDOW_S)
-    _check_range("revenue_window_s", pool.revenue_window_s, 1, limits.MAX_WINDOW_S)
-    if not 0 <= pool.holdout <= 1:
-        raise InvalidInput.of("holdout", "a share from 0 to 1", pool.holdout)
-    if not 0 <= pool.explore <= 1:
-        raise InvalidInput.of("explore", "a share from 0 to 1", pool.explore)
-    if pool.until_us < 0:
-        raise InvalidInput.of("until", "a time after 1970", to_time(pool.until_us).isoformat())
-    for link_id in pool.fallback_order:
-        _check_id("fallback_order", link_id)
-    _check_pins(pool)
-    n_values = sum(Features.of_json(pool.features).sizes)
-    if n_values > limits.MAX_ALL_VALUES:
-        raise InvalidInput.of(
-            "features", f"of at most {limits.MAX_ALL_VALUES} values in all", n_values
-        )
-    _check_slot_weights(pool)
-    _check_segment_floors(pool)
-    for one in pool.rules:
-        check_rule(one, pool.slots)
-    _check_policy(pool, n_active_links, has_known=has_known)
+    check_all(
+        partial(_check_id, "pool_id", pool.pool_id),
+        partial(_check_range, "slots", pool.slots, 1, limits.MAX_SLOTS),
+        partial(_check_floor, "click_floor", pool.click_floor, pool.slots),
+        partial(
+            _check_range, "max_revenue_micros", pool.max_revenue_micros, 1, limits.MAX_AMOUNT_MICROS
+        ),
+        partial(_check_currency, pool.currency),
+        partial(_check_range, "click_window_s", pool.click_window_s, 1, limits.MAX_WINDOW_S),
+        partial(_check_range, "revenue_window_s", pool.revenue_window_s, 1, limits.MAX_WINDOW_S),
+        partial(_check_share, "holdout", pool.holdout),
+        partial(_check_share, "explore", pool.explore),
+        partial(_check_end, pool.until_us, ends_after_us),
+        *(partial(_check_id, "fallback_order", link_id) for link_id in pool.fallback_order),
+        partial(_check_pins, pool),
+        partial(_check_features, pool),
+        partial(_check_slot_weights, pool),
+        partial(_check_segment_floors, pool),
+        *(partial(check_rule, one, pool.slots) for one in pool.rules),
+        partial(_check_policy, pool, n_active_links, has_known=has_known),
+    )
 
 
 def check_link(link: LinkRecord) -> None:
@@ -354,6 +350,34 @@ def check_known(pool: Pool, known: Mapping[str, Sequence[ImportedCounts]]) -> No
             raise InvalidInput.of("policy", LEARNS_FROM_COUNTS, pool.settings.policy)
 
 
+def _check_floor(name: str, floor: float, slots: int, of: str = "") -> None:
+    if not math.isfinite(floor) or not 0 <= floor < slots:
+        raise InvalidInput.of(name, f"at least 0 and below slots ({slots}){of}", floor)
+
+
+def _check_share(name: str, share: float) -> None:
+    if not 0 <= share <= 1:
+        raise InvalidInput.of(name, "a share from 0 to 1", share)
+
+
+def _check_currency(currency: str) -> None:
+    if not limits.is_currency(currency):
+        raise InvalidInput.of("currency", limits.CURRENCY_RULE, currency)
+
+
+def _check_end(until_us: int, after_us: int) -> None:
+    if until_us < 0 or 0 < until_us <= after_us:
+        rule = "a time after 1970" if until_us < 0 else "a time to come"
+        raise InvalidInput.of("until", rule, to_time(until_us).isoformat())
+
+
+def _check_features(pool: PoolSettings) -> None:
+    n_values = sum(Features.of_json(pool.features).sizes)
+    if n_values > limits.MAX_ALL_VALUES:
+        rule = f"of at most {limits.MAX_ALL_VALUES} values in all"
+        raise InvalidInput.of("features", rule, n_values)
+
+
 def _check_slot_weights(pool: PoolSettings) -> None:
     weights = pool.slot_weights
     if weights and min(weights) > 0 and max(weights) > limits.MAX_WEIGHT_RATIO * min(weights):
@@ -371,9 +395,7 @@ def _check_segment_floors(pool: PoolSettings) -> None:
         raise InvalidInput.of("segment_floors", rule, n_floors)
     for name, of_values in floors.items():
         for value, least in of_values.items():
-            if not math.isfinite(least) or not 0 <= least < pool.slots:
-                rule = f"at least 0 and below slots ({pool.slots}) for {name} {value}"
-                raise InvalidInput.of("segment_floors", rule, least)
+            _check_floor("segment_floors", least, pool.slots, f" for {name} {value}")
 
 
 def _check_pins(pool: PoolSettings) -> None:

@@ -11,7 +11,6 @@ from typing import cast
 import msgspec
 from msgspec.structs import replace
 
-from slotwise.errors import InvalidInput
 from slotwise.service.access.keys import Session
 from slotwise.service.pool import (
     Pool,
@@ -29,7 +28,6 @@ from slotwise.service.records import (
     LinkRecord,
     PoolRule,
     PoolSettings,
-    to_time,
 )
 from slotwise.service.refusals import (
     Conflict,
@@ -142,19 +140,27 @@ class PoolDirectory:
         before = known.settings if known else None
         if before is not None:
             pool = replace(pool, rules=before.rules)
-        has_known = (
-            known is not None
-            and known.settings.policy != pool.policy
-            and any(link.start_counts for link in known.links.values())
-        )
-        check_pool(pool, len(known.active) if known else 0, has_known=has_known)
-        is_new_end = before is None or before.until_us != pool.until_us
-        if is_new_end and 0 < pool.until_us <= now_us:
-            raise InvalidInput.of("until", "a time to come", to_time(pool.until_us).isoformat())
+        self.check_pool(pool, now_us)
         created_us = before.created_us if before else now_us
         pool = replace(pool, created_us=created_us, changed_us=now_us, archived=False)
         action = "pool.change" if before else "pool.create"
         return self._save_pool(pool, _change(now_us, by, action, pool.pool_id, before, pool))
+
+    def check_pool(self, pool: PoolSettings, now_us: int) -> None:
+        """Raise `InvalidInput` for the rules that new settings of a pool break."""
+        with self._lock:
+            known = self._pools.get(pool.pool_id)
+        if known is None:
+            check_pool(pool, 0, ends_after_us=now_us)
+            return
+        before = known.settings
+        check_pool(
+            replace(pool, rules=before.rules),
+            len(known.active),
+            has_known=before.policy != pool.policy
+            and any(link.start_counts for link in known.links.values()),
+            ends_after_us=0 if before.until_us == pool.until_us else now_us,
+        )
 
     def put_rules(
         self, pool_id: str, rules: Sequence[PoolRule], by: str, now_us: int

@@ -203,7 +203,8 @@ def load_settings(
     9000
     >>> load_settings(None, {"SLOTWISE_PORT": "many"}, {})
     Traceback (most recent call last):
-    slotwise.errors.InvalidConfig: environment: SLOTWISE_PORT: Expected `int`, got `str`
+    slotwise.errors.InvalidConfig: environment: SLOTWISE_PORT: `port` must be a whole number, \
+got text
     """
     from_file = _read_file(file) if file else {}
     from_environment = {

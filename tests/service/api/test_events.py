@@ -103,6 +103,31 @@ def test_fields_that_nobody_knows_are_ignored(admin: httpx.Client, shown: dict[s
     assert admin.post("/v1/events", json=click).json() == {"outcome": "accepted"}
 
 
+def test_a_field_that_looks_misspelt_is_named_and_the_event_counts(
+    admin: httpx.Client, shown: dict[str, str]
+) -> None:
+    click = {"type": "click", **shown, "campaign": "spring", "revnue": 5, "x" * 1000: 1}
+    said = "ignored `revnue`; did you mean `revenue_micros` of a conversion?"
+    assert admin.post("/v1/events", json=click).json() == {"outcome": "accepted", "detail": said}
+    again = admin.post("/v1/events:batch", json={"events": [click]}).json()["outcomes"]
+    assert again[0]["outcome"] == "duplicate"
+    assert again[0]["detail"].endswith(said)
+
+
+def test_a_missing_field_under_another_name_is_found(
+    admin: httpx.Client, shown: dict[str, str]
+) -> None:
+    sale = conversion(shown, f"o-{shown['decision_id']}")
+    sale["revnue_micros"] = sale.pop("revenue_micros")
+    said = "`revenue_micros` is missing; did you mean it by `revnue_micros`?"
+    assert problem_of(admin.post("/v1/events", json=sale))["detail"] == said
+    [outcome] = admin.post("/v1/events:batch", json={"events": [sale]}).json()["outcomes"]
+    assert (outcome["outcome"], outcome["detail"]) == ("rejected", said)
+    wrong = {"type": "buy", **shown}
+    said = "`type` must be 'click' or 'conversion' or 'adjustment', got 'buy'"
+    assert problem_of(admin.post("/v1/events", json=wrong))["detail"] == said
+
+
 def test_an_event_of_an_unknown_decision_waits(admin: httpx.Client) -> None:
     click = {"type": "click", "decision_id": "not-yet", "link_id": "l1"}
     assert admin.post("/v1/events", json=click).json()["outcome"] == "quarantined"

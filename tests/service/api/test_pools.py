@@ -199,3 +199,40 @@ def test_all_wrong_fields_of_a_body_are_named_at_once(admin: httpx.Client) -> No
     assert {"/slots", "/click_floor", "/policy/name", "/max_revenue"} <= pointers
     assert len(pointers) == len(errors)
     assert admin.get("/v1/pools/wrong").status_code == 404
+
+
+def test_rules_between_fields_are_named_at_once(admin: httpx.Client, pool: str) -> None:
+    body: dict[str, Any] = POOL | {
+        "click_floor": 9,
+        "policy": {"name": "magic"},
+        "slot_weights": [1.0, 5000.0],
+        "segment_floors": {"country": {"DE": 0.1}},
+        "until": "2001-01-01T00:00:00Z",
+        "pins": [{"link_id": "l1", "position": 1}, {"link_id": "l2", "position": 1}],
+    }
+    ruled = {"/click_floor", "/policy/name", "/slot_weights", "/segment_floors", "/until", "/pins"}
+
+    def pointers(answer: httpx.Response) -> set[str]:
+        return {error["pointer"] for error in problem_of(answer)["errors"]}
+
+    assert pointers(admin.put("/v1/pools/wrong", json=body)) == ruled
+    wrong = body | {"holdout": 2, "slotz": 1}
+    assert pointers(admin.put("/v1/pools/wrong", json=wrong)) == {*ruled, "/holdout", "/slotz"}
+    assert admin.get("/v1/pools/wrong").status_code == 404
+    del wrong["policy"]
+    hosts = wrong | {"allowed_hosts": ["other.example"]}
+    found = {*ruled, "/holdout", "/slotz", "/allowed_hosts"} - {"/policy/name"}
+    assert pointers(admin.patch(f"/v1/pools/{pool}", json=hosts)) == found
+
+
+def test_a_wrong_field_makes_no_other_look_wrong(admin: httpx.Client) -> None:
+    body: dict[str, Any] = POOL | {
+        "slots": "many",
+        "click_floor": 7,
+        "features": {"country": 5},
+        "segment_floors": {"country": {"DE": 0.1}},
+    }
+    errors = problem_of(admin.put("/v1/pools/wrong", json=body))["errors"]
+    assert [error["pointer"] for error in errors] == ["/slots", "/features/..."]
+    unknown = admin.patch("/v1/pools/nobody", json={"slots": "many", "click_floor": 7})
+    assert [error["pointer"] for error in problem_of(unknown)["errors"]] == ["/slots"]

@@ -21,12 +21,20 @@ from slotwise.service.http.problems import (
 @pytest.mark.parametrize(
     ("body", "pointer", "rule"),
     [
-        (b'{"pin": [{"link_id": "a", "position": "x"}]}', "/pin/0/position", "Expected `int`"),
-        (b'{"pin": [{"link_id": "a"}]}', "/pin/0/position", "missing required field"),
-        (b'{"pon": []}', "/pon", "unknown field `pon`"),
-        (b'{"exclude": ["ok", "not ok"]}', "/exclude/1", "matching regex"),
-        (b'{"exclude": ["l1\\n"]}', "/exclude/0", "matching regex"),
-        (b"[]", "", "Expected `object`, got `array`"),
+        (
+            b'{"pin": [{"link_id": "a", "position": "x"}]}',
+            "/pin/0/position",
+            "a whole number, got text",
+        ),
+        (b'{"pin": [{"link_id": "a"}]}', "/pin/0/position", "`position` is missing"),
+        (b'{"pon": []}', "/pon", "`pon` is not a known field"),
+        (
+            b'{"exclude": ["ok", "not ok"]}',
+            "/exclude/1",
+            "`exclude[1]` must be 1 to 64 characters of",
+        ),
+        (b'{"exclude": ["l1\\n"]}', "/exclude/0", "`exclude[0]` must be 1 to 64"),
+        (b"[]", "", "the body must be an object, got a list"),
     ],
 )
 def test_a_broken_field_is_pointed_at(body: bytes, pointer: str, rule: str) -> None:
@@ -61,8 +69,6 @@ class _Body(msgspec.Struct):
     [
         ("Object contains unknown field `floor`", "; did you mean `click_floor`?"),
         ("Object contains unknown field `zzz`", "; known are slots, click_floor, features, pin"),
-        ("Invalid enum value 'str' - at `$.features[...]`", "; it must be 'bool' or 'text'"),
-        ("Invalid enum value 'up' - at `$.pin[0]`", "; it must be 'first' or 'last'"),
         ("Object contains unknown field `floor` - at `$.pin[0]`", ""),
         ("Object missing required field `slots`", ""),
     ],
@@ -72,6 +78,25 @@ def test_an_unknown_field_or_word_brings_advice(message: str, advice: str) -> No
     suggested = advise(broken, _Body)
     assert suggested.detail == broken.detail + advice
     assert suggested.pointer == broken.pointer
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ("Invalid enum value 'str' - at `$.features[...]`", "`features` must be 'bool' or 'text'"),
+        ("Invalid enum value 'up' - at `$.pin[0]`", "`pin[0]` must be 'first' or 'last', got 'up'"),
+        ("Expected `int` >= 1 - at `$.slots`", "`slots` must be a whole number, at least 1"),
+        ("Expected `float` < 100.0 - at `$.x`", "`x` must be a number, less than 100"),
+        ("Expected `array` of length <= 3 - at `$.x`", "`x` must be a list of length at most 3"),
+        ("Expected `str | null`, got `int` - at `$.x`", "`x` must be text or null, got a whole"),
+        ("Expected `str` matching regex '^a$' - at `$.x`", "`x` must be text that matches '^a$'"),
+        ("Invalid RFC3339 encoded datetime - at `$.until`", "`until` must be a time with its zone"),
+        ("Invalid value 'buy' - at `$.type`", "`type` must be one of its words, got 'buy'"),
+        ("Something new", "Something new"),
+    ],
+)
+def test_a_rule_is_said_in_the_words_of_slotwise(message: str, said: str) -> None:
+    assert advise(field_error(message), _Body).detail.startswith(said)
 
 
 def test_an_answer_has_the_title_and_status_of_its_type() -> None:

@@ -58,7 +58,7 @@ from slotwise.service.http.problems import (
     RequestProblem,
     advise,
     broken_rule,
-    field_errors,
+    read_fields,
     refuse,
 )
 from slotwise.service.http.routing import Router, check_depth
@@ -165,7 +165,9 @@ class App:
         self.operations = (*ALL_OPERATIONS, *operations)
         self._router = Router(self.operations)
         self._decoders = {
-            operation.name: msgspec.json.Decoder(operation.body)
+            operation.name: msgspec.json.Decoder(
+                msgspec.Raw if operation.reads_body else operation.body
+            )
             for operation in self.operations
             if operation.body is not None
         }
@@ -252,7 +254,7 @@ class App:
         if operation.body is not None and (
             has_body(request.headers) or not operation.body_optional
         ):
-            request.body = await self._read_json(operation, request.headers, receive)
+            request.body = await self._read_json(operation, request, receive)
 
     def _authorize(self, operation: Operation, request: Request) -> KeyRecord:
         """Return the key of the request; only refused requests spend the budget of an address."""
@@ -280,10 +282,8 @@ class App:
             raise RequestProblem("wrong-scope", detail)
         return key
 
-    async def _read_json(
-        self, operation: Operation, headers: Mapping[bytes, bytes], receive: Receive
-    ) -> Any:
-        settings = self._context.settings
+    async def _read_json(self, operation: Operation, request: Request, receive: Receive) -> Any:
+        settings, headers = self._context.settings, request.headers
         max_bytes = settings.max_body_bytes
         if operation.max_body_bytes is not None:
             max_bytes = min(max_bytes, operation.max_body_bytes)
@@ -299,9 +299,11 @@ class App:
         try:
             return self._decoders[operation.name].decode(body)
         except msgspec.ValidationError as error:
-            broken = [
-                advise(one, operation.body) for one in field_errors(error, body, operation.body)
-            ]
+            found, good = read_fields(error, body, operation.body)
+            broken = [advise(one, operation.body) for one in found]
+            if operation.check_good_fields is not None:
+                wrong = {one.pointer.split("/")[1] for one in broken if one.pointer}
+                broken += await operation.check_good_fields(self._context, request, good, wrong)
             raise RequestProblem("validation", broken[0].detail, errors=broken) from None
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise RequestProblem("invalid-json", str(error)) from None

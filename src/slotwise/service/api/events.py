@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import difflib
+import functools
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -14,8 +16,13 @@ from slotwise.service.api.bodies import Currency, DecisionId, Id, LinkId
 from slotwise.service.api.context import Operations, Request, ServiceContext
 from slotwise.service.counting.attribution import ACCEPTED, CLIPPED_SALE
 from slotwise.service.http.openapi import REFERENCE
-from slotwise.service.http.problems import FieldError, RequestProblem, field_error
-from slotwise.service.limits import MAX_CLIENT_TIME_CHARS
+from slotwise.service.http.problems import (
+    FieldError,
+    RequestProblem,
+    advise,
+    field_error,
+)
+from slotwise.service.limits import MAX_CLIENT_TIME_CHARS, MAX_ID_CHARS
 from slotwise.service.records import (
     AdjustmentEvent,
     ClickEvent,
@@ -102,6 +109,59 @@ class BatchOutcomes(msgspec.Struct, frozen=True):
 
 _ACCEPTED = ItemOutcome("accepted")
 _decode_event = msgspec.json.Decoder(EventBody).decode
+_decode_names = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_BODIES = {str(one.__struct_config__.tag): one for one in _RECORDED}
+_MAX_UNKNOWN = 8
+"""Unknown fields that are looked at: fields of other tools may travel with an event."""
+_SPELT_ALIKE = 0.8
+_MIN_WORD = 4
+
+
+@functools.lru_cache(maxsize=1000)
+def _meant(name: str) -> tuple[str, str] | None:
+    """Return the field that a name is close to, and an event that has it.
+
+    >>> _meant("revnue"), _meant("campaign")
+    (('revenue_micros', 'conversion'), None)
+    """
+    fields = {one: tag for tag, body in _BODIES.items() for one in body.__struct_encode_fields__}
+    spelt = {word: one for one in fields for word in one.split("_") if len(word) >= _MIN_WORD}
+    spelt |= {one: one for one in fields}
+    close = difflib.get_close_matches(name.lower(), spelt, n=1, cutoff=_SPELT_ALIKE)
+    return (spelt[close[0]], fields[spelt[close[0]]]) if close else None
+
+
+def _misspelt(raw: msgspec.Raw, fields: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Return unknown fields that are close to a known one, with that one and its event."""
+    unknown = [name for name in _decode_names(raw) if name not in fields and name != "type"]
+    found = {name: _meant(name[:MAX_ID_CHARS]) for name in unknown[:_MAX_UNKNOWN]}
+    return {name[:MAX_ID_CHARS]: meant for name, meant in found.items() if meant}
+
+
+def _read(raw: msgspec.Raw) -> tuple[Event, str]:
+    """Return an event, and what to say of fields that look misspelt; others are ignored."""
+    body: EventBody = _decode_event(raw)
+    wrong = _misspelt(raw, body.__struct_encode_fields__)
+    said = [
+        f"ignored `{name}`; did you mean `{of}` of a {tag}?" for name, (of, tag) in wrong.items()
+    ]
+    return _event(body), " ".join(said)
+
+
+def _broken(raw: msgspec.Raw, error: Exception, within: str = "") -> FieldError:
+    """Return what is wrong with an event; a missing field may be there under another name."""
+    broken = advise(field_error(str(error)), EventBody)
+    detail, missing = broken.detail, broken.pointer[1:]
+    if detail.endswith("is missing"):
+        body = _BODIES.get(str(msgspec.json.decode(raw).get("type")))
+        for name, (field, _) in _misspelt(
+            raw, body.__struct_encode_fields__ if body else ()
+        ).items():
+            if field == missing:
+                detail = f"{detail}; did you mean it by `{name}`?"
+    if not broken.pointer and isinstance(error, msgspec.ValidationError) and within:
+        detail = detail.replace("the body", "an event", 1)
+    return FieldError(detail, within + broken.pointer)
 
 
 CLICK = {"type": "click", "decision_id": "4rV0tQ9dR2m1", "link_id": "l9"}
@@ -128,13 +188,20 @@ OPERATIONS = Operations()
     "track",
     meter="events",
     body=EventBody,
+    reads_body=True,
     example=CONVERSION,
 )
 async def record_event(context: ServiceContext, request: Request) -> ItemOutcome:
     """Record a click, a conversion or a refund."""
-    body: EventBody = request.body
-    [outcome] = await _submit(context, [_event(body)])
-    return _item(outcome)
+    try:
+        event, said = _read(request.body)
+    except msgspec.ValidationError as error:
+        broken = _broken(request.body, error)
+        raise RequestProblem("validation", broken.detail, errors=[broken]) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise RequestProblem("invalid-json", str(error)) from None
+    [outcome] = await _submit(context, [event])
+    return _item(outcome, said)
 
 
 @OPERATIONS.add(
@@ -149,21 +216,24 @@ async def record_events(context: ServiceContext, request: Request) -> BatchOutco
     """Record many events, each judged by itself."""
     body: BatchBody = request.body
     _check_batch(context, request, len(body.events))
-    outcomes: list[ItemOutcome | None] = []
+    outcomes: list[ItemOutcome | str] = []
     events: list[Event] = []
     for index, raw in enumerate(body.events):
         try:
-            events.append(_event(_decode_event(raw)))
-            outcomes.append(None)
+            event, said = _read(raw)
+            events.append(event)
+            outcomes.append(said)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            broken = field_error(str(error), within=f"/events/{index}")
+            broken = _broken(raw, error, within=f"/events/{index}")
             outcomes.append(ItemOutcome("rejected", "malformed", broken.detail, broken.pointer))
             context.metrics.events["malformed", "rejected"] += 1
             context.outcomes.note_unreadable()
     submitted = iter(await _submit(context, events) if events else ())
     return BatchOutcomes(
         [
-            _item(next(submitted), "/events/", index) if outcome is None else outcome
+            _item(next(submitted), outcome, f"/events/{index}")
+            if isinstance(outcome, str)
+            else outcome
             for index, outcome in enumerate(outcomes)
         ]
     )
@@ -191,8 +261,9 @@ async def _submit(context: ServiceContext, events: Sequence[Event]) -> list[Outc
     return outcomes
 
 
-def _item(outcome: Outcome, within: str = "", index: int | str = "") -> ItemOutcome:
-    if outcome is ACCEPTED:
+def _item(outcome: Outcome, said: str, within: str = "") -> ItemOutcome:
+    if outcome is ACCEPTED and not said:
         return _ACCEPTED
-    pointer = f"{within}{index}/{outcome.field}" if outcome.field else ""
-    return ItemOutcome(outcome.outcome, outcome.reason, outcome.detail, pointer)
+    pointer = f"{within}/{outcome.field}" if outcome.field else ""
+    detail = "; ".join(filter(None, (outcome.detail, said)))
+    return ItemOutcome(outcome.outcome, outcome.reason, detail, pointer)

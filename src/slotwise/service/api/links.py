@@ -36,7 +36,7 @@ from slotwise.service.records import LinkRecord, PoolSettings, compose
 Url = Annotated[
     str,
     Meta(
-        pattern="^https?://",
+        pattern=limits.ADDRESS_PATTERN,
         max_length=limits.MAX_URL_CHARS,
         description="Where the link leads, on one of the pool's hosts",
     ),

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from concurrent.futures import Future
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 from msgspec.structs import replace
 
-from slotwise.errors import InvalidInput
+from slotwise.errors import InvalidInput, check_all
 from slotwise.features import declared_floors
 from slotwise.policies import default_policy
 from slotwise.service import limits
@@ -32,7 +34,7 @@ from slotwise.service.api.bodies import (
     times_of,
 )
 from slotwise.service.api.context import Operations, Request, ServiceContext
-from slotwise.service.http.problems import broken_rule
+from slotwise.service.http.problems import FieldError, RequestProblem
 from slotwise.service.http.routing import links_to
 from slotwise.service.records import (
     EQUAL_SLOTS,
@@ -209,6 +211,37 @@ _POINTERS = {
 """Where the fields of the stored settings stand in the body, where the names differ."""
 
 
+async def _check_good_fields(
+    context: ServiceContext, request: Request, good: dict[str, Any], wrong: Collection[str]
+) -> list[FieldError]:
+    """Return the rules between fields that the good fields of a body break."""
+    pool_id = request.path_values["pool_id"]
+    try:
+        is_new = request.method == "PUT"
+        base = _BLANK if is_new else body_of(context.service.directory.pool(pool_id))
+    except UnknownPool:
+        return []
+    body = replace(base, **good)
+    # A wrong field must not make others look wrong.
+    if "slots" in wrong:
+        body = replace(body, slots=limits.MAX_SLOTS)
+    if "features" in wrong:
+        body = replace(body, features={}, segment_floors={})
+    loop, settings = asyncio.get_running_loop(), _settings_of(pool_id, body)
+    try:
+        await loop.run_in_executor(context.change_threads, _check, context, settings)
+    except InvalidInput as error:
+        return [one for one in _field_errors(error) if one.pointer.split("/")[1] in good]
+    return []
+
+
+_BLANK = PoolBody(
+    slots=limits.MAX_SLOTS,
+    max_revenue=MoneyBody(amount_micros=1, currency="EUR"),
+    allowed_hosts=(),
+)
+
+
 EXAMPLE = {
     "slots": 3,
     "click_floor": 0.3,
@@ -233,6 +266,7 @@ OPERATIONS = Operations()
     "PUT /v1/pools/{pool_id}",
     "admin",
     body=PoolBody,
+    check_good_fields=_check_good_fields,
     answer=PoolAnswer,
     example=EXAMPLE,
     links=links_to(
@@ -250,6 +284,7 @@ async def put_pool(context: ServiceContext, request: Request) -> msgspec.Struct:
     "PATCH /v1/pools/{pool_id}",
     "admin",
     body=PoolPatch,
+    check_good_fields=_check_good_fields,
     answer=PoolAnswer,
     example={"click_floor": 0.4},
     links=links_to("get_pool", giving=("pool_id",)),
@@ -293,7 +328,7 @@ async def _store(context: ServiceContext, request: Request, body: PoolBody) -> m
     settings = _settings_of(pool_id, body)
 
     def check_and_store() -> Future[PoolSettings]:
-        _check_links_stay_allowed(context, pool_id, body)
+        _check(context, settings)
         segment_floors = declared_floors(body.segment_floors, settings.features)
         labelled = replace(settings, segment_floors=segment_floors)
         return context.service.directory.put_pool(labelled, request.caller(), context.clock_us())
@@ -303,24 +338,37 @@ async def _store(context: ServiceContext, request: Request, body: PoolBody) -> m
         loop = asyncio.get_running_loop()
         stored = await loop.run_in_executor(context.change_threads, check_and_store)
     except InvalidInput as error:
-        pointer = _POINTERS.get(error.argument, f"/{error.argument}")
-        raise broken_rule(str(error), pointer) from None
+        broken = _field_errors(error)
+        raise RequestProblem("validation", broken[0].detail, errors=broken) from None
     return await asyncio.to_thread(_answer, context, await asyncio.wrap_future(stored))
 
 
-def _check_links_stay_allowed(context: ServiceContext, pool_id: str, body: PoolBody) -> None:
+def _check(context: ServiceContext, pool: PoolSettings) -> None:
+    """Raise `InvalidInput` for all rules that settings break."""
+    check_all(
+        partial(context.service.directory.check_pool, pool, context.clock_us()),
+        partial(_check_links_stay_allowed, context, pool),
+    )
+
+
+def _field_errors(error: InvalidInput) -> list[FieldError]:
+    found = (error, *error.others)
+    return [FieldError(str(one), _POINTERS.get(one.argument, f"/{one.argument}")) for one in found]
+
+
+def _check_links_stay_allowed(context: ServiceContext, pool: PoolSettings) -> None:
     try:
-        links = context.service.directory.links(pool_id)
+        links = context.service.directory.links(pool.pool_id)
     except UnknownPool:
         return
     for link in links:
         if link.retired:
             continue
         try:
-            check_destination(link.url, body.allowed_hosts)
-        except ValueError as error:
+            check_destination(link.url, pool.allowed_hosts)
+        except InvalidInput as error:
             detail = f"link {link.link_id}: {error}; change or retire the link first"
-            raise broken_rule(detail, "/allowed_hosts") from None
+            raise InvalidInput(detail, "allowed_hosts") from None
 
 
 def _answer(context: ServiceContext, pool: PoolSettings) -> msgspec.Struct:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
 from slotwise.errors import SlotwiseError
+from slotwise.service.limits import PATTERN_RULES
 
 
 class ProblemType(NamedTuple):
@@ -120,69 +121,126 @@ def refuse(slug: str, detail: str, *, retry_after_s: int) -> RequestProblem:
 
 _PLACE = re.compile(r" - at `(?:key in )?\$([^`]*)`$")
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
-_NAMED_FIELD = re.compile(r"(?:missing required|contains unknown) field `([^`]*)`")
+_NAMED_FIELD = re.compile(r"(missing|unknown) (?:required )?field `([^`]*)`")
+
+
+_EXPECTED = re.compile(
+    r"Expected `([^`]*)`(?: (>=|<=|>|<) (\S+)| of length (>=|<=) (\d+)|, got `(\w+)`)?"
+)
+_KINDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "text",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "an object",
+    "datetime": "a time with its zone, such as 2026-05-01T12:00:00Z",
+}
+_COMPARED = {">=": "at least", "<=": "at most", ">": "more than", "<": "less than"}
+_PATTERNS = {repr(pattern): rule for pattern, rule in PATTERN_RULES.items()}
+_ONE_OF = "one of its words"
+
+
+def _rule(message: str, name: str) -> str:
+    """Return msgspec's message about a value in the words of slotwise."""
+    if found := _NAMED_FIELD.search(message):
+        return f"`{found[2]}` is {'missing' if found[1] == 'missing' else 'not a known field'}"
+    if found := re.match(r"Invalid (?:enum )?value (.*)", message):
+        return f"{name} must be {_ONE_OF}, got {found[1]}"
+    if message.startswith("Invalid RFC3339"):
+        return f"{name} must be {_KINDS['datetime']}"
+    found = _EXPECTED.match(message)
+    if found is None:
+        return message
+    kinds, compared, limit, longer, length, got = found.groups()
+    rule = " or ".join(_KINDS.get(kind, kind) for kind in kinds.split(" | "))
+    if compared:
+        rule += f", {_COMPARED[compared]} {limit.removesuffix('.0')}"
+    elif longer:
+        rule += f" of length {_COMPARED[longer]} {length}"
+    elif got:
+        rule += f", got {_KINDS.get(got, got)}"
+    elif pattern := message[found.end() :].removeprefix(" matching regex "):
+        rule = _PATTERNS.get(pattern, f"{rule} that matches {pattern}")
+    return f"{name} must be {rule}"
 
 
 def field_error(message: str, within: str = "") -> FieldError:
     """Turn msgspec's message into a pointer and the rule; `within` is the pointer of the whole.
 
     >>> field_error("Expected `int`, got `str` - at `$.pin[0].position`")
-    FieldError(detail='Expected `int`, got `str`', pointer='/pin/0/position', parameter='')
-    >>> field_error("Object missing required field `slots`").pointer
-    '/slots'
+    FieldError(detail='`position` must be a whole number, got text', pointer='/pin/0/position', \
+parameter='')
+    >>> field_error("Object missing required field `slots`").detail
+    '`slots` is missing'
     """
     place = _PLACE.search(message)
     rule = message[: place.start()] if place else message
-    pointer = within
+    pointer, name = within, ""
     if place:
-        for name, index in _STEP.findall(place.group(1)):
-            pointer += "/" + (name or index).replace("~", "~0").replace("/", "~1")
+        for field, index in _STEP.findall(place.group(1)):
+            pointer += "/" + (field or index).replace("~", "~0").replace("/", "~1")
+            name = field or (name if index == "..." else f"{name}[{index}]")
     if named := _NAMED_FIELD.search(rule):
-        pointer += "/" + named.group(1).replace("~", "~0").replace("/", "~1")
-    return FieldError(rule, pointer)
+        pointer += "/" + named[2].replace("~", "~0").replace("/", "~1")
+    name = name or within.rpartition("/")[2]
+    return FieldError(_rule(rule, f"`{name}`" if name else "the body"), pointer)
 
 
-def field_errors(first: msgspec.ValidationError, content: bytes, kind: type) -> list[FieldError]:
-    """Return what is wrong with each field of a body: a decoder stops at the `first` one.
+def read_fields(
+    first: msgspec.ValidationError, content: bytes, kind: type
+) -> tuple[list[FieldError], dict[str, Any]]:
+    """Return what is wrong with each field of a body, and the values of the others.
+
+    A decoder stops at the `first` error.
 
     >>> class Body(msgspec.Struct):
     ...     n: int
     ...     m: int
+    ...     o: int
     >>> wrong = msgspec.ValidationError("Expected `int`, got `str` - at `$.n`")
-    >>> [one.pointer for one in field_errors(wrong, b'{"n": "1"}', Body)]
-    ['/n', '/m']
+    >>> broken, good = read_fields(wrong, b'{"n": "1", "o": 5}', Body)
+    >>> [one.pointer for one in broken], good
+    (['/n', '/m'], {'o': 5})
     """
     found = [field_error(str(first))]
+    good: dict[str, Any] = {}
     try:
         values = msgspec.json.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError):  # beyond the place of the first error
-        return found
+        return found, good
     if isinstance(values, dict) and isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         for field in msgspec.structs.fields(kind):
             name = field.encode_name
             try:
                 if name in values:
-                    msgspec.convert(values[name], field.type)
+                    good[name] = msgspec.convert(values[name], field.type)
                 elif field.required:
                     found.append(field_error(f"Object missing required field `{name}`"))
             except msgspec.ValidationError as error:
                 found.append(field_error(str(error), f"/{name}"))
-    return list({one.pointer: one for one in reversed(found)}.values())[::-1]
+        if kind.__struct_config__.forbid_unknown_fields:
+            unknown = [name for name in values if name not in kind.__struct_encode_fields__]
+            texts = [f"Object contains unknown field `{name[:100]}`" for name in unknown[:10]]
+            found += map(field_error, texts)
+    return list({one.pointer: one for one in reversed(found)}.values())[::-1], good
 
 
-def advise(broken: FieldError, kind: type) -> FieldError:
+def advise(broken: FieldError, kind: Any) -> FieldError:
     """Say what a value of `kind` may hold where it broke a rule: its words, or the field meant.
 
     >>> unknown = field_error("Object contains unknown field `details`")
     >>> advise(unknown, FieldError).detail
-    'Object contains unknown field `details`; did you mean `detail`?'
+    '`details` is not a known field; did you mean `detail`?'
     """
-    advice = ""
-    if broken.detail.startswith("Invalid enum value"):
-        advice = "it must be " + " or ".join(map(repr, _words_at(kind, broken.pointer)))
-    elif "contains unknown" in broken.detail and broken.pointer.count("/") == 1:
-        advice = _advise_field(broken.pointer[1:101], getattr(kind, "__struct_encode_fields__", ()))
-    return FieldError(f"{broken.detail}; {advice}", broken.pointer) if advice else broken
+    detail = broken.detail
+    if f" must be {_ONE_OF}, got " in detail:
+        words = " or ".join(map(repr, _words_at(kind, broken.pointer)))
+        detail = detail.replace(_ONE_OF, words or _ONE_OF, 1)
+    elif detail.endswith("not a known field") and broken.pointer.count("/") == 1:
+        fields = getattr(kind, "__struct_encode_fields__", ())
+        detail = f"{detail}; {_advise_field(broken.pointer[1:101], fields)}"
+    return FieldError(detail, broken.pointer)
 
 
 def _advise_field(given: str, fields: Sequence[str]) -> str:
@@ -191,7 +249,7 @@ def _advise_field(given: str, fields: Sequence[str]) -> str:
     return f"did you mean `{close[0]}`?" if close else f"known are {', '.join(fields)}"
 
 
-def _words_at(kind: type, pointer: str) -> list[str]:
+def _words_at(kind: Any, pointer: str) -> list[str]:
     """Return the words that a body of `kind` may hold at a place."""
     kinds = list(_choices(msgspec.inspect.type_info(kind)))
     for step in pointer.split("/")[1:]:
@@ -214,7 +272,9 @@ def _choices(kind: msgspec.inspect.Type) -> Iterator[msgspec.inspect.Type]:
 
 def _parts(kind: msgspec.inspect.Type, step: str) -> Iterator[msgspec.inspect.Type]:
     """Yield the type of a field, of the values of a dictionary, or of the items of a list."""
-    if isinstance(kind, msgspec.inspect.StructType):
+    if isinstance(kind, msgspec.inspect.StructType) and kind.tag_field == step:
+        yield msgspec.inspect.LiteralType((kind.tag,))
+    elif isinstance(kind, msgspec.inspect.StructType):
         yield from (field.type for field in kind.fields if field.encode_name == step)
     elif isinstance(kind, msgspec.inspect.DictType):
         yield kind.value_type

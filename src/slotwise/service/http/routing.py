@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, get_type_hints
 
@@ -14,12 +14,22 @@ import numpy as np
 
 from slotwise.errors import InvalidInput
 from slotwise.service.http.exchange import Answer, Key, Request, StreamAnswer
-from slotwise.service.http.problems import ProtocolErrors, RequestProblem, broken_rule, refuse
+from slotwise.service.http.problems import (
+    FieldError,
+    ProtocolErrors,
+    RequestProblem,
+    broken_rule,
+    refuse,
+)
 from slotwise.service.limits import ID_RULE, is_id
 
 Context = TypeVar("Context")
 Headers = tuple[tuple[bytes, bytes], ...]
 Handler = Callable[[Context, Request[Key]], Awaitable[Answer | StreamAnswer | msgspec.Struct]]
+FieldCheck = Callable[
+    [Context, Request[Key], dict[str, Any], Collection[str]], Awaitable[list[FieldError]]
+]
+"""Takes the good fields of a body and the names of the wrong ones."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +73,10 @@ class Operation(Generic[Context, Key]):
     """Refuses a request by its head, before its body is read."""
     body: Any = None
     body_optional: bool = False
+    reads_body: bool = False
+    """Whether the handler decodes the body itself, as what `body` describes."""
+    check_good_fields: FieldCheck[Context, Key] | None = None
+    """Checks the good fields of a body with wrong ones, so that one answer names all errors."""
     max_body_bytes: int | None = None
     """None: the limit of the settings."""
     query: type[msgspec.Struct] | None = None

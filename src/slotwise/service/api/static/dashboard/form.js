@@ -50,16 +50,14 @@ export function number(text) {
   return Number.isFinite(Number(typed)) ? Number(typed) : text;
 }
 
-// The rules of the service in the words of a form.
-function plain(detail, rule) {
-  if (/missing required field/.test(detail)) return "Please fill this in.";
-  if (rule && /^(Expected|Invalid) /.test(detail)) return rule;
-  const [, kind, compared, limit] = /^Expected `(\w+)`(?: (>=|<=|>|<) ([\d.e+]+))?/.exec(detail) ?? [];
-  if (!kind) return detail;
-  const what = kind === "int" ? "a whole number" : "a number";
-  if (kind !== "int" && kind !== "float") return "This does not have the form that is described above.";
-  const words = { ">=": "at least", "<=": "at most", ">": "more than", "<": "less than" };
-  return compared ? `This must be ${what}, ${words[compared]} ${Number(limit)}.` : `This must be ${what}.`;
+// The rules of the service in the words of a form; a field with a `rule` says that of a wrong type.
+const TYPE = / must be (a whole number|a number|text|a list|an object|true or false|null|one of|')/;
+function plain(detail, { pointer, rule }) {
+  if (/ is missing$/.test(detail)) return "Please fill this in.";
+  if (rule && TYPE.test(detail)) return rule;
+  if (/ must be (text|a list|an object|true or false|one of)\b/.test(detail)) return "This does not have the form that is described above.";
+  const own = (name) => pointer.endsWith(`/${name}`);
+  return detail.replace(/^`([\w.]+)[^`]*` must/, (start, name) => (own(name) ? "This must" : start)).replace(/, got (text|a number|a whole number|null)$/, "").replace(/(?<![.?!])$/, ".");
 }
 
 // `pointer` is where the field stands in the body of the call.
@@ -84,7 +82,7 @@ export function tellFields(fields, error) {
   for (const { pointer, detail } of error.errors ?? []) {
     const field = fields.find((one) => pointer === one.pointer || pointer.startsWith(`${one.pointer}/`));
     if (!field || field.hidden) continue;
-    field.tell(plain(detail, field.rule));
+    field.tell(plain(detail, field));
     const folded = field.closest("details");
     if (folded) folded.open = true;
     told.add(field);

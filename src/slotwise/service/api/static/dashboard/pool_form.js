@@ -139,8 +139,8 @@ async function submit() {
     return;
   }
   const pool_id = values.pool_id.trim();
-  const errors = wrongHere(pool_id, values.links);
   const body = bodyOf(values);
+  const errors = wrongHere(pool_id, values.links, body.allowed_hosts);
   if (body.allowed_hosts.length === 0) body.allowed_hosts = [...new Set(addresses(values.links).filter((one) => URL.canParse(one)).map((one) => new URL(one).host))];
   // The service refuses a field that it does not know: it names the other wrong fields and stores nothing.
   if (errors.length > 0) body.not_yet = true;
@@ -154,14 +154,16 @@ async function submit() {
 }
 
 // What the page itself can see.
-function wrongHere(pool_id, links) {
+function wrongHere(pool_id, links, allowed) {
   const errors = [];
   const refuse = (pointer, detail) => errors.push({ pointer, detail });
-  if (!pool_id) refuse("/pool_id", "Please fill this in.");
+  if (!pool_id) refuse("/pool_id", "pool_id is missing");
   else if (!/^[A-Za-z0-9._:-]{1,64}$/.test(pool_id)) refuse("/pool_id", "The name must have 1 to 64 letters, digits and . _ : -");
-  else if (known.includes(pool_id)) refuse("/pool_id", "There is a pool with this name already.");
+  else if (known.includes(pool_id)) refuse("/pool_id", "There is a pool with this name already");
   const wrong = isTable(links) ? undefined : links.split("\n").map((line) => line.trim()).find((line) => line && !isAddress(line));
-  if (wrong) refuse("/links", `Each line must be an address such as https://shop.example/1, got “${wrong.slice(0, 80)}”.`);
+  const elsewhere = addresses(links).find((one) => URL.canParse(one) && !allowed.includes(new URL(one).host));
+  if (wrong) refuse("/links", `Each line must be an address such as https://shop.example/1, got “${wrong.slice(0, 80)}”`);
+  else if (allowed.length > 0 && elsewhere) refuse("/links", `Each address must be on a host of your shop (${allowed.join(", ")}), got “${elsewhere.slice(0, 80)}”`);
   return errors;
 }
 
