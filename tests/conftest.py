@@ -23,6 +23,12 @@ settings.load_profile("slotwise")
 SLOW_LIMIT_S = 7200.0
 
 
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    """Accept `cache_dir` of pyproject without pytest's cache too (`-p no:cacheprovider`)."""
+    if not pluginmanager.hasplugin("cacheprovider"):
+        parser.addini("cache_dir", "not used: the cache is off")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give slow tests more time before they count as stuck; the limit of others is in pyproject."""
     for item in items:
