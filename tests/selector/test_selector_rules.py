@@ -12,6 +12,7 @@ import slotwise
 from slotwise.errors import InvalidInput
 from slotwise.policies import POLICIES
 from slotwise.problem import Problem, Rule
+from tests.selection.chance import are_centred
 
 LINKS = ("a1", "a2", "b1", "b2", "c1", "c2")
 RULES = (
@@ -204,3 +205,32 @@ def test_the_frontier_and_the_page_are_those_within_the_rules() -> None:
     assert ruled.frontier().estimate.floors[-1] == pytest.approx(0.4 + 0.1 + 0.05)
     assert (free.report().page.status, ruled.report().page.status) == ("slack", "infeasible")
     assert ruled.report().page.most_clicks == pytest.approx(0.55)
+
+
+@pytest.mark.parametrize("policy", ["paced-bayes", "con-ucb"])
+def test_probabilities_are_exact_under_all_restrictions_together(policy: str) -> None:
+    """Whole and fractional bounds, pins, exclusions, exploration, slot weights and visitors."""
+    selector = selector_with(
+        policy=policy,
+        click_floor=0.3,
+        explore=0.2,
+        slot_weights=[1.3, 1.0, 0.7],
+        features={"device": ["phone", "desktop"]},
+    )
+    rng = np.random.default_rng(4)
+    differences: dict[Any, list[list[float]]] = {}
+    for n_page in range(1_500):
+        visitor = {"device": "phone" if rng.random() < 0.4 else "desktop"}
+        asked = [{}, {"pin": ["c2"]}, {"exclude": ["a1"]}, {"pin": ["a2"], "exclude": ["b2"]}]
+        page = selector.select(**asked[n_page % 4], visitor=visitor)
+        row = [(link in page.shown) - page.probabilities[link] for link in LINKS]
+        differences.setdefault((n_page % 4, visitor["device"]), []).append(row)
+        clicked = [link for link in page.shown if rng.random() < RATES[link]]
+        selector.update(page, clicks=clicked, revenue=dict.fromkeys(clicked, 0.5))
+    assert len(differences) == 8
+    for rows in differences.values():
+        assert are_centred(np.array(rows))
+    everything = np.array([row for rows in differences.values() for row in rows])
+    assert are_centred(everything)
+    wrong = everything + np.array([0.06, -0.06, 0.0, 0.0, 0.0, 0.0])
+    assert not are_centred(wrong)

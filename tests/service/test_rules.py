@@ -17,6 +17,7 @@ from slotwise.service.reporting.report_records import OutcomesSinceStart
 from slotwise.service.service import Service
 from slotwise.service.storage.maintenance import move_store
 from slotwise.service.storage.sqlite import SqliteStore
+from tests.selection.chance import are_centred
 from tests.service.conftest import OpenService
 from tests.service.private_postgresql import PrivatePostgresql
 from tests.service.rows import T0, link, pool, seconds
@@ -108,6 +109,54 @@ def test_pins_exclusions_and_fewer_slots_leave_the_rules_in_force(
     # pins come before caps
     both = pages(service, 5, pin=[Pin(link_id="a1", position=1), Pin(link_id="a2", position=2)])
     assert all(slots_of(page, GROUPS["a"]) == 2 for page in both)
+
+
+def test_propensities_are_exact_under_all_restrictions_together(open_service: OpenService) -> None:
+    """Rules, pins, exclusions, exploration, holdout, slot weights and visitors; a chi-square.
+
+    A link is logged with the probability p that it is on the page, so the mean of 1 / p over the
+    pages that have it, and 0 over the others, is 1.
+    """
+    service = opened(
+        open_service(),
+        policy="paced-bayes",
+        holdout=0.3,
+        explore=0.3,
+        slot_weights=(1.3, 1.0, 0.7),
+        features={"device": ["phone", "desktop"]},
+    )
+    asked: list[dict[str, Any]] = [
+        {},
+        {"pin": [Pin(link_id="c2", position=2)]},
+        {"exclude": ["a1"]},
+        {"pin": [Pin(link_id="a2", position=1)], "exclude": ["b2"]},
+    ]
+    names = [name for links in GROUPS.values() for name in links]
+    n_pages = 0
+    for version in range(2):
+        for wish in asked:
+            out = {*wish.get("exclude", ()), *(one.link_id for one in wish.get("pin", ()))}
+            for device in ("phone", "desktop"):
+                found = pages(
+                    service, 700, seconds(1 + 4_000 * version), **wish, visitor={"device": device}
+                )
+                probabilities = [{one.link_id: one.propensity for one in p.shown} for p in found]
+                # a pinned link of a group that may have one leaves none for the others
+                seen = {name for page in probabilities for name in page} - out
+                rows = [
+                    [1.0 / page[name] - 1.0 if name in page else -1.0 for name in sorted(seen)]
+                    for page in probabilities
+                ]
+                assert are_centred(np.array(rows))
+                assert not are_centred(1.3 * np.array(rows) + 0.3)
+                assert len(seen) >= len(names) - len(out) - 2
+                n_pages += len(found)
+                clicks = [ClickEvent(p.decision_id, p.shown[0].link_id) for p in found[::3]]
+                now_us = seconds(100 + 4_000 * version)
+                service.committer.submit_events(clicks, now_us).result()
+        service.flush().result()
+        service.learner.learn(seconds(3_999))
+    assert n_pages == 11_200
 
 
 def test_visitors_and_the_fallback_order_are_within_the_rules(open_service: OpenService) -> None:
