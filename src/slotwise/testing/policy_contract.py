@@ -276,6 +276,20 @@ class PolicyContract:
                 assert probabilities[3] >= 0.4 - 1e-9
                 assert 0.7 - 1e-9 <= probabilities[4:6].sum() <= 1.5 + 1e-9
 
+    @pytest.mark.parametrize("problem", [PAGE, OF_VISITORS])
+    def test_a_rule_that_its_pages_keep_anyway_changes_nothing(
+        self, problem: Problem, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Under rules a policy still takes the links that it prefers."""
+        monkeypatch.setenv("SLOTWISE_COMPILE", "never")
+        visitor = EVERYBODY[4] if problem.feature_sizes else NOBODY
+        free = Rule("no limit", (0, 1, 2), at_most=min(3, problem.n_slots))
+        plain, ruled = self.start(problem), self.start(replace(problem, rules=(free,)))
+        self.learn(ruled, self.play(plain, n_rounds=20, visitors=[visitor]))
+        for seed in range(3):
+            chosen = self.choose(plain, seed, visitor)
+            np.testing.assert_allclose(self.choose(ruled, seed, visitor), chosen, atol=1e-9)
+
     # `choose` changes nothing that `learn` depends on; the same seed gives the same pages
 
     @every_problem
