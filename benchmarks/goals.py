@@ -1,23 +1,33 @@
 """Goals and budgets of rules over a service with a simulated clock.
 
-    python -m benchmarks.goals [SEED]
+    python -m benchmarks.goals [SEED]                    # a service, four days
+    python -m benchmarks.goals --campaigns 250 [SEED]    # its pacing alone, 1,000 days
 
-Five days of page views, learned every ten minutes. Traffic is constant, doubles or halves after a
-day, or follows hours of the day and days of the week. A goal of views, a goal of clicks and two
-budgets, one of them hard, end after four days. Clicks come 20 minutes late.
+Page views are learned every ten minutes. Traffic is constant, doubles or halves after a day, or
+follows hours of the day and days of the week. A goal of views, a goal of clicks and two budgets,
+one of them hard, end after four days. Clicks come 20 minutes late.
+
+The second form plays the service's own forecast and pacing (`pace_rule`) with binomial views and
+clicks, without a store: it shows how much of a miss is luck. The row "luck" is the standard
+deviation of the clicks that views of the last half hour bring, over the clicks asked for: nobody
+can correct for these.
 """
 
 from __future__ import annotations
 
+import argparse
 import math
 import random
-import sys
 import tempfile
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
+from slotwise.service.learning.rule_goals import Traffic, pace_rule
+from slotwise.service.published_version import RuleCount
 from slotwise.service.records import (
     SECOND_US,
     ClickBudget,
@@ -39,6 +49,16 @@ RATES = {"a": 0.10, "b": 0.06, "c": 0.05, "d": 0.12, "e": 0.08, "f": 0.09, "g": 
 REVENUE = {"a": 9, "b": 2, "c": 3, "d": 8, "e": 9, "f": 5, "g": 6, "h": 7}
 """Clicks per view, and what a click is worth; goals are on links that earn less than others."""
 
+POOL = PoolSettings(
+    pool_id="home",
+    slots=3,
+    click_floor=0.0,
+    max_revenue_micros=10_000_000,
+    currency="EUR",
+    click_window_s=1800,
+    revenue_window_s=1800,
+    policy="cucb",
+)
 TRAFFIC: dict[str, Callable[[float], float]] = {
     "constant": lambda day: 1.0,
     "doubles": lambda day: 2.0 if day >= 1 else 1.0,
@@ -60,21 +80,11 @@ class Delivered(NamedTuple):
     """The largest share of a goal or a budget that went in the first hour."""
 
 
-def live(
-    folder: Path,
-    traffic: Callable[[float], float],
-    per_day: int,
-    days: int = 5,
-    step_s: int = 600,
-    seed: int = 1,
-) -> Delivered:
-    """Let a service live for some days; goals end a day before."""
-    until_s = (days - 1) * DAY_S
-    pages = per_day * sum(traffic(k / 24) / 24 for k in range(24 * (days - 1)))
-    views, clicks = round(0.3 * pages), round(0.3 * pages * RATES["b"])
-    soft, hard = round(0.2 * pages * RATES["d"]), round(0.15 * pages * RATES["e"])
-    until_us = T0 + until_s * SECOND_US
-    rules = (
+def _rules(n_pages: float, until_us: int) -> tuple[PoolRule, ...]:
+    """Return a goal of views, one of clicks, a budget and a hard budget, for so many pages."""
+    views, clicks = round(0.3 * n_pages), round(0.3 * n_pages * RATES["b"])
+    soft, hard = round(0.2 * n_pages * RATES["d"]), round(0.15 * n_pages * RATES["e"])
+    return (
         PoolRule(
             name="views", links=("c",), views_until=ViewsUntil(views=views, until_us=until_us)
         ),
@@ -86,6 +96,28 @@ def live(
             name="hard", links=("e",), budget=ClickBudget(clicks=hard, until_us=until_us, hard=True)
         ),
     )
+
+
+def _asked(rules: tuple[PoolRule, ...]) -> list[int]:
+    """Return what each rule asks for or allows."""
+    goals = [one.views_until or one.clicks_until or one.budget for one in rules]
+    return [one.views if isinstance(one, ViewsUntil) else one.clicks for one in goals if one]
+
+
+def live(
+    folder: Path,
+    traffic: Callable[[float], float],
+    per_day: int,
+    days: int = 5,
+    step_s: int = 600,
+    seed: int = 1,
+) -> Delivered:
+    """Let a service live for some days; goals end a day before."""
+    until_s = (days - 1) * DAY_S
+    pages = per_day * sum(traffic(k / 24) / 24 for k in range(24 * (days - 1)))
+    until_us = T0 + until_s * SECOND_US
+    rules = _rules(pages, until_us)
+    views, clicks, soft, hard = _asked(rules)
     service = _service(folder, rules, seed)
     chance = random.Random(seed)
     counted = dict.fromkeys(("views", "clicks", "soft", "hard"), 0)
@@ -133,20 +165,70 @@ def live(
     )
 
 
+STEP_S, LATE_STEPS, OPEN_STEPS = 600, 2, 3
+"""A step is learned at once; clicks come two steps late, and windows close after three."""
+
+
+def play(traffic: Callable[[float], float], per_day: int, days: int, seed: int) -> Delivered:
+    """Play the pacing alone: each rule has a link with the slots that it needs or may have."""
+    chance = np.random.default_rng(seed)
+    until_us = T0 + days * DAY_S * SECOND_US
+    steps = np.arange(days * DAY_S // STEP_S)
+    expected = np.array([traffic(k * STEP_S / DAY_S) * per_day * STEP_S / DAY_S for k in steps])
+    rules = _rules(float(expected.sum()), until_us)
+    asked = _asked(rules)
+    pages = chance.poisson(expected)
+    forecast, first_hour = Traffic(), 0.0
+    views, clicks = np.zeros((2, len(rules), len(steps)), np.int64)
+    for k in steps.tolist():
+        now_us = T0 + k * STEP_S * SECOND_US
+        closed, came = max(0, k - OPEN_STEPS), max(0, k - LATE_STEPS)
+        for place, rule in enumerate(rules):
+            n_closed, n_clicks = int(views[place, :closed].sum()), int(clicks[place, :closed].sum())
+            count = RuleCount(
+                rule.name,
+                T0,
+                int(pages[:k].sum()),
+                int(views[place, :k].sum()),
+                n_clicks,
+                now_us,
+                int(views[place, closed:k].sum()),
+                int(clicks[place, closed:came].sum()),
+            )
+            rate = (n_clicks + 1.0) / (n_closed + 12.0)
+            paced = pace_rule(rule, count, forecast, rate, POOL, now_us)
+            share = min(1.0, paced.at_most if rule.budget else paced.at_least)
+            shown = int(chance.binomial(pages[k], share))
+            if paced.quota >= 0:
+                shown = min(shown, paced.quota)
+            views[place, k] = shown
+            clicks[place, k] = chance.binomial(shown, RATES[rule.links[0]])
+        forecast.add(int(pages[k]), now_us, now_us + STEP_S * SECOND_US)
+        if (k + 1) * STEP_S == 3600:
+            early = (views[0].sum(), *clicks[1:].sum(axis=1))
+            first_hour = max(n / of for n, of in zip(early, asked, strict=True))
+    done = (views[0].sum(), *clicks[1:, : len(steps) - LATE_STEPS].sum(axis=1))
+    return Delivered(*(n / of for n, of in zip(done, asked, strict=True)), first_hour)
+
+
+def print_campaigns(n_campaigns: int, seed: int) -> None:
+    """Print the mean and the worst of many campaigns for each kind of traffic."""
+    print("traffic              views    clicks   budget   hard     first hour")
+    for name, traffic in TRAFFIC.items():
+        found = np.array([play(traffic, 20_000, 4, seed + k) for k in range(n_campaigns)])
+        steps = [traffic(k / 144) * 20_000 / 144 for k in range(4 * 144)]
+        luck = math.sqrt(0.3 * RATES["b"] * sum(steps[-3:])) / (0.3 * RATES["b"] * sum(steps))
+        rows = [("mean", found.mean(axis=0)), ("least", found.min(axis=0))]
+        for label, row in (*rows, ("largest", found.max(axis=0))):
+            print(f"{name:10} {label:8} " + " ".join(f"{one:8.4f}" for one in row), flush=True)
+        missed = float((found[:, 1] < 0.99).mean())
+        print(f"{name:10} luck     clicks {luck:.4f}; below 0.99 of the clicks: {missed:.3f}")
+
+
 def _service(folder: Path, rules: tuple[PoolRule, ...], seed: int) -> Service:
     options = ServiceOptions(seed=seed, commit_every_ms=0.0)
     service = Service(SqliteStore(folder / "store.db"), options)
-    pool = PoolSettings(
-        pool_id="home",
-        slots=3,
-        click_floor=0.0,
-        max_revenue_micros=10_000_000,
-        currency="EUR",
-        click_window_s=1800,
-        revenue_window_s=1800,
-        policy="cucb",
-    )
-    service.directory.put_pool(pool, "benchmark", T0).result()
+    service.directory.put_pool(POOL, "benchmark", T0).result()
     links = [LinkRecord("home", name, f"https://shop.example/{name}") for name in RATES]
     service.directory.put_links("home", links, "benchmark", T0).result()
     service.directory.put_rules("home", rules, "benchmark", T0).result()
@@ -155,7 +237,14 @@ def _service(folder: Path, rules: tuple[PoolRule, ...], seed: int) -> Service:
 
 def main() -> None:
     """Print a row for each kind of traffic."""
-    seed = int(sys.argv[1]) if len(sys.argv) > 1 else 1
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("seed", type=int, nargs="?", default=1)
+    parser.add_argument("--campaigns", type=int, default=0)
+    asked = parser.parse_args()
+    seed = asked.seed
+    if asked.campaigns:
+        print_campaigns(asked.campaigns, seed)
+        return
     print("traffic    views    clicks   budget   hard     first hour")
     for name, traffic in TRAFFIC.items():
         with tempfile.TemporaryDirectory() as folder:

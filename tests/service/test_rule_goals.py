@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from benchmarks.goals import TRAFFIC, live
+from benchmarks.goals import TRAFFIC, live, play
 from slotwise.errors import InvalidInput
-from slotwise.service.learning.rule_goals import HOUR_US, RuleProgress, Traffic
+from slotwise.service.learning.rule_goals import HOUR_US, RuleProgress, Traffic, pace_rule
+from slotwise.service.published_version import RuleCount
 from slotwise.service.records import (
     ClickBudget,
     ClickEvent,
@@ -220,3 +221,32 @@ def test_dates_of_goals_must_be_to_come_when_they_are_set(open_service: OpenServ
     rule = PoolRule(name="past", group="g", views_until=goal)
     service.directory.put_rules("home", [rule], "test", T0).result()
     service.directory.put_rules("home", [rule], "test", seconds(20)).result()  # it may stay
+
+
+@pytest.mark.parametrize("traffic", sorted(TRAFFIC))
+def test_pacing_alone_reaches_goals_on_many_days(traffic: str) -> None:
+    """Five standard deviations and more on each side: luck is a part of 0.0014 to 0.0022."""
+    found = [play(TRAFFIC[traffic], 20_000, 4, seed) for seed in (1, 2)]
+    for one in found:
+        assert one.views == pytest.approx(1.0, abs=0.002)
+        assert one.clicks == pytest.approx(1.0, abs=0.0125)
+        assert one.budget <= 1.0125
+        assert 0.9 <= one.hard <= 1.0
+        assert one.first_hour < 0.05
+
+
+def test_clicks_that_would_come_after_the_date_are_made_up_for() -> None:
+    rule = PoolRule(name="c", group="g", clicks_until=ClicksUntil(clicks=1_000, until_us=DATE))
+    traffic, now_us = Traffic(), seconds(43_200)
+    traffic.add(43_200, T0, now_us)  # a page view a second
+    settings = pool(click_window_s=3_600)
+
+    def least(open_clicks: int) -> float:
+        count = RuleCount("c", T0, 43_200, 5_000, 400, now_us, 1_000, open_clicks)
+        return pace_rule(rule, count, traffic, 0.1, settings, now_us).at_least
+
+    at_once = (1_000 - 500) / (0.97 * 43_200 * 0.1)
+    assert least(100) == pytest.approx(at_once, rel=0.01)
+    # half of the clicks have yet to come: they are half an hour late
+    assert least(50) == pytest.approx(at_once * 43_200 / (43_200 - 1_800), rel=0.01)
+    assert least(0) == pytest.approx(at_once * 43_200 / (43_200 - 3_600), rel=0.01)

@@ -22,7 +22,7 @@ import numpy as np
 from slotwise.arrays import Floats
 from slotwise.service.pool import Pool
 from slotwise.service.published_version import Published, RuleCount
-from slotwise.service.records import SECOND_US, PacedRule, PoolRule
+from slotwise.service.records import SECOND_US, PacedRule, PoolRule, PoolSettings
 from slotwise.service.storage.sql_reads import StoreReader
 
 HOUR_US = 3600 * SECOND_US
@@ -162,33 +162,49 @@ class RuleProgress:
             if one.has_goals:
                 of_links = [rates[link] for link in rule.links if link in rates]
                 rate = max(float(np.mean(of_links)) if of_links else 0.0, 1e-9)
-                paced.append(self._paced(one, count, rate, float(pool.settings.slots), now_us))
+                paced.append(pace_rule(one, count, self.traffic, rate, pool.settings, now_us))
         self.paced = tuple(paced)
 
-    def _paced(
-        self, rule: PoolRule, count: RuleCount, rate: float, slots: float, now_us: int
-    ) -> PacedRule:
-        least, most, quota = 0.0, slots, -1
-        pending = max(0.0, count.open_slots * rate - count.open_clicks)
-        done = count.clicks + count.open_clicks
-        views = rule.views_until
-        is_known = self.traffic.is_known
-        if views is not None and now_us < views.until_us and is_known:
-            expected = AHEAD * self.traffic.views_until(now_us, views.until_us)
-            least = max(least, (views.views - count.slots) / max(expected, 1.0))
-        goal = rule.clicks_until
-        if goal is not None and now_us < goal.until_us and is_known:
-            expected = AHEAD * self.traffic.views_until(now_us, goal.until_us)
-            least = max(least, (goal.clicks - done - pending) / max(expected * rate, 1e-9))
-        budget = rule.budget
-        if budget is not None and now_us < budget.until_us:
-            left = budget.clicks - done
-            expected = self.traffic.views_until(now_us, budget.until_us) if is_known else np.inf
-            most = max(0.0, (left - pending) / max(expected * rate, 1e-9))
-            if budget.hard:  # a click may still come of every open view
-                quota = max(0, left - (count.open_slots - count.open_clicks))
-        most = min(slots, most)
-        return PacedRule(rule.name, min(max(least, 0.0), slots), most, quota)
+
+def pace_rule(
+    rule: PoolRule,
+    count: RuleCount,
+    traffic: Traffic,
+    rate: float,
+    pool: PoolSettings,
+    now_us: int,
+) -> PacedRule:
+    """Return the slots that the links of a rule need and may have from now on; knows no store.
+
+    `rate` are the clicks per view that are expected of the links.
+    """
+    slots = float(pool.slots)
+    least, most, quota = 0.0, slots, -1
+    pending = max(0.0, count.open_slots * rate - count.open_clicks)
+    done = count.clicks + count.open_clicks
+    views = rule.views_until
+    is_known = traffic.is_known
+    if views is not None and now_us < views.until_us and is_known:
+        expected = AHEAD * traffic.views_until(now_us, views.until_us)
+        least = max(least, (views.views - count.slots) / max(expected, 1.0))
+    goal = rule.clicks_until
+    if goal is not None and now_us < goal.until_us and is_known:
+        # Clicks of the last views come after the date. By how much clicks are late follows from the
+        # part of those of open views that has yet to come.
+        late = pending / max(count.open_slots * rate, 1e-9)
+        late_us = round(late * pool.click_window_s * SECOND_US)
+        last_us = max(goal.until_us - late_us, (now_us + goal.until_us) // 2)
+        expected = AHEAD * traffic.views_until(now_us, last_us)
+        least = max(least, (goal.clicks - done - pending) / max(expected * rate, 1e-9))
+    budget = rule.budget
+    if budget is not None and now_us < budget.until_us:
+        left = budget.clicks - done
+        expected = traffic.views_until(now_us, budget.until_us) if is_known else np.inf
+        most = max(0.0, (left - pending) / max(expected * rate, 1e-9))
+        if budget.hard:  # a click may still come of every open view
+            quota = max(0, left - (count.open_slots - count.open_clicks))
+    most = min(slots, most)
+    return PacedRule(rule.name, min(max(least, 0.0), slots), most, quota)
 
 
 def _count_clicks(
