@@ -6,14 +6,16 @@ expected clicks against the floor. Nothing is measured in seconds: the numbers a
 machine.
 
 Feedback comes at once and counts when its window closes. Two cases have feedback that comes before
-that, by a simulated clock (`--case`), and `--settled` shows them without learning from open views:
+that, by a simulated clock (`--case`):
 
     shop    60 links; windows of 1,800 s and a day; 95 % of clicks come within a minute and half of
             the revenue within an hour. Prints the revenue of two days against that with immediate
-            feedback.
+            feedback, with and without learning from open views. Many views a second take hours:
+            `--thin 10 --full-hours 3` plays every tenth view after the first three hours.
     early   four pools; windows of 5,000 page views; 95 % of clicks and half of the revenue come
             within a fiftieth of the window. Prints the revenue against that with windows of 100
-            page views, and the clicks of each thousand views against the floor.
+            page views, and the clicks of each thousand views against the floor; `--settled` shows
+            it without learning from open views.
 
 `--links` gives some links delays of their own, `--bots` adds bots that click at once and never buy,
 and `--outage` loses the sales of the third sixth of the views.
@@ -22,9 +24,11 @@ and `--outage` loses the sales of the third sixth of the views.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import heapq
+import itertools
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -199,19 +203,22 @@ def make_pool(number: int) -> Visitors:
 
 
 def play_delayed(
-    visitors: Visitors, delays: Delays, n_views: int, views_per_s: float, every: int, seed: int
+    visitors: Visitors, delays: Delays, times_s: Floats, every: int, seed: int
 ) -> tuple[Floats, Floats]:
-    """Return the expected revenue and clicks of every page; one learns every so many views."""
+    """Return the expected revenue and clicks of pages at some times.
+
+    A version is made every so many views.
+    """
     with tempfile.TemporaryDirectory() as folder:
         store = SqliteStore(Path(folder) / "windows.db")
         service = Service(store, ServiceOptions(seed=seed, commit_by_hand=True))
         _make_pool(service, visitors, *delays.window_s, default_policy().name)
         rng, coming = np.random.default_rng(seed), list[tuple[int, int, Event]]()
         revenue = visitors.clicks * visitors.revenue_per_click
+        n_views, number_of_event = len(times_s), 0
         earned, clicked = np.zeros(n_views), np.zeros(n_views)
-        number_of_event = 0
         for number in range(n_views):
-            now_us = START_US + round(number * SECOND_US / views_per_s)
+            now_us = START_US + round(times_s[number] * SECOND_US)
             due = []
             while coming and coming[0][0] <= now_us:
                 due.append(heapq.heappop(coming)[2])
@@ -256,12 +263,13 @@ def immediate(window_s: int) -> Delays:
 
 def early_case(delays: Delays, pools: list[int], n_views: int, seed: int) -> None:
     """Print the case of four pools and windows of 5,000 page views."""
+    times_s = np.arange(n_views) / VIEWS_PER_S
     for number in pools:
         visitors = make_pool(number)
         best = _best(visitors)
-        soon, clicks = play_delayed(visitors, immediate(1), n_views, 100.0, 100, seed)
+        soon, clicks = play_delayed(visitors, immediate(1), times_s, 100, seed)
         print(f"windows of 100: {_thousands(clicks, visitors)}", flush=True)
-        late, clicks = play_delayed(visitors, delays, n_views, 100.0, 100, seed)
+        late, clicks = play_delayed(visitors, delays, times_s, 100, seed)
         print(
             f"pool {number}: {late.mean() / best:.3f} of the best, windows of 100 "
             f"{soon.mean() / best:.3f}: ratio {late.mean() / soon.mean():.3f}; "
@@ -278,23 +286,51 @@ def _thousands(clicks: Floats, visitors: Visitors) -> str:
     return f"clicks over floor {rest:.3f} from the second thousand on; by thousands {first}"
 
 
-def shop_case(delays: Delays, views_per_s: float, seed: int) -> None:
+def shop_times(views_per_s: float, full_hours: float, thin: int) -> tuple[Floats, Floats]:
+    """Return when a shop's pages of two days are seen, and how many views each one stands for.
+
+    After the first hours only every `thin`-th view is played. What is learned from then on is
+    learned more slowly than in the shop, with immediate feedback as well as without.
+    """
+    until_s = 2 * DAY_US / SECOND_US
+    full_s = min(until_s, 3_600.0 * full_hours) if thin > 1 else until_s
+    full = np.arange(0.0, full_s, 1.0 / views_per_s)
+    thinned = np.arange(full_s, until_s, thin / views_per_s)
+    stands_for = np.repeat([1.0, float(thin)], [len(full), len(thinned)])
+    return np.concatenate([full, thinned]), stands_for
+
+
+def shop_case(delays: Delays, times: tuple[Floats, Floats], every: int, seed: int) -> None:
     """Print the case of a shop in its first two days."""
-    visitors = make_pool(7)
-    n_views, every = round(2 * DAY_US / SECOND_US * views_per_s), 100
-    soon, _ = play_delayed(visitors, immediate(60), n_views, views_per_s, every, seed)
-    late, clicks = play_delayed(visitors, delays, n_views, views_per_s, every, seed)
-    best, days = (
-        _best(visitors),
-        late.reshape(2, -1).mean(axis=1) / soon.reshape(2, -1).mean(axis=1),
-    )
+    visitors, (times_s, stands_for) = make_pool(7), times
+    best = _best(visitors)
+
+    def by_span(earned: Floats) -> list[float]:
+        ends = [0.0, 1.0, 6.0, 24.0, 48.0]
+        spans = [(0.0, 48.0), *itertools.pairwise(ends)]
+        inside = [(times_s >= 3_600 * a) & (times_s < 3_600 * b) for a, b in spans]
+        return [float(np.average(earned[one], weights=stands_for[one])) for one in inside]
+
+    soon = by_span(play_delayed(visitors, immediate(60), times_s, every, seed)[0])
     print(
-        f"{n_views} views: {late.mean() / best:.3f} of the best, immediate "
-        f"{soon.mean() / best:.3f}: ratio {late.mean() / soon.mean():.3f}, by day "
-        f"{days[0]:.3f} {days[1]:.3f}; clicks {clicks.mean():.3f}, "
-        f"floor {visitors.click_floor:.3f}",
+        f"{len(times_s)} views played for {stands_for.sum():.0f}, a version every {every} views; "
+        f"revenue of two days, then of hour 1, 2 to 6, 7 to 24 and of the second day\n"
+        f"immediate, of the best: {_row(one / best for one in soon)}",
         flush=True,
     )
+    for name, learning in (("with", contextlib.nullcontext()), ("without", learn_when_settled())):
+        with learning:
+            late, clicks = play_delayed(visitors, delays, times_s, every, seed)
+        ratios = (one / other for one, other in zip(by_span(late), soon, strict=True))
+        print(
+            f"{name} open views, of immediate: {_row(ratios)}; clicks "
+            f"{by_span(clicks)[0]:.3f} of {visitors.click_floor:.3f}",
+            flush=True,
+        )
+
+
+def _row(numbers: Iterable[float]) -> str:
+    return " ".join(f"{one:.3f}" for one in numbers)
 
 
 def _best(visitors: Visitors) -> float:
@@ -302,9 +338,15 @@ def _best(visitors: Visitors) -> float:
     return float(solve(revenue, visitors.clicks, visitors.n_slots, visitors.click_floor).value)
 
 
-def learn_when_settled() -> None:
+@contextlib.contextmanager
+def learn_when_settled() -> Iterator[None]:
     """Let views count only when their windows close."""
-    EarlyFeedback.refresh = lambda *_: False  # type: ignore[method-assign,assignment]
+    refresh = EarlyFeedback.refresh
+    EarlyFeedback.refresh = lambda *_: False  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        EarlyFeedback.refresh = refresh  # type: ignore[method-assign]
 
 
 def main() -> None:
@@ -322,17 +364,20 @@ def main() -> None:
     parser.add_argument("--links", type=int, default=0, help="every so many links are slow")
     parser.add_argument("--bots", type=float, default=0.0, help="bots a page view")
     parser.add_argument("--outage", action="store_true")
+    parser.add_argument("--thin", type=int, default=1, help="play every so many views later on")
+    parser.add_argument("--full-hours", type=float, default=3.0, help="hours that are not thinned")
+    parser.add_argument("--every", type=int, default=100, help="views from version to version")
     asked = parser.parse_args()
-    if asked.settled:
-        learn_when_settled()
     odd = (asked.links, asked.bots, (1 / 3, 1 / 2) if asked.outage else (1.0, 1.0))
     if asked.case == "early":
         delays = Delays((0.95, 0.5), (1.0, 1.0), (50, 50), *odd)
-        early_case(delays, asked.pools, asked.views, asked.seed)
+        with learn_when_settled() if asked.settled else contextlib.nullcontext():
+            early_case(delays, asked.pools, asked.views, asked.seed)
         return
     if asked.case == "shop":
         shop = Delays((0.95, 0.5), (60.0, 3_600.0), (1_800, 86_400), *odd)
-        shop_case(shop, asked.rate, asked.seed)
+        times = shop_times(asked.rate, asked.full_hours, asked.thin)
+        shop_case(shop, times, asked.every, asked.seed)
         return
     visitors = make_visitors()
     print(

@@ -287,10 +287,13 @@ def counted_clicks(view: View) -> set[str]:
     }
 
 
+_OUTCOMES: tuple[OutcomeName, ...] = get_args(OutcomeName)
+
+
 def attribute(view: View, now_us: int) -> Attribution:
     """Say what counts of a view, looking only at what was received by `now_us`."""
     decision = view.decision
-    clicks: dict[OutcomeName, set[str]] = {name: set() for name in get_args(OutcomeName)}
+    clicks: dict[OutcomeName, set[str]] = {name: set() for name in _OUTCOMES}
     for click in view.clicks:
         if click.received_us <= now_us:
             clicks[judge_click(decision, click).outcome].add(click.event.link_id)

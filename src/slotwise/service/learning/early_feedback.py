@@ -170,7 +170,7 @@ class EarlyFeedback:
                 batch.until_us = last_us
         resets = {link_id: link.counted_from_us for link_id, link in pool.links.items()}
         links: dict[str, list[float]] = {}
-        n_sales = 0
+        n_sales, first = 0, max(batch.n_ages - 1, 0)
         for view in views:
             if not self._has_windows_of_pool(view):
                 continue
@@ -179,12 +179,12 @@ class EarlyFeedback:
                     continue
                 weight = weights[min(shown.position, len(weights)) - 1] if weights else 1.0
                 links.setdefault(shown.link_id, [0.0, 0.0, 0.0])[0] += weight
-            came = outcomes_by_age(view, n_ages) if view.clicks else {}
+            came = outcomes_by_age(view, n_ages, first) if view.clicks else {}
             for link_id, of_link in came.items():
                 for level in LEVELS if link_id in links else ():
                     links[link_id][1 + level] += of_link[level, -1]
                 n_sales += of_link[REVENUE, -1] > 0.0
-                for age in range(max(batch.n_ages - 1, 0), n_ages - 1):
+                for age in range(first, n_ages - 1):
                     for level in LEVELS:
                         self._note_came(level, age, link_id, *of_link[level, age : age + 2] > 0.0)
         self._expect_sales(batch, len(views), n_sales, n_ages)
@@ -340,12 +340,15 @@ class EarlyFeedback:
         return LinkCounts(views, sums)
 
 
-def outcomes_by_age(view: View, n_ages: int) -> dict[str, Floats]:
-    """Return what each clicked link brought by the first ages: a row a level, a column an age."""
+def outcomes_by_age(view: View, n_ages: int, first: int = 0) -> dict[str, Floats]:
+    """Return what each clicked link brought by the first ages: a row a level, a column an age.
+
+    Columns before `first` are 0: they were read before.
+    """
     decision = view.decision
     came: dict[str, Floats] = {}
     shown = {link.link_id for link in decision.shown}
-    for age, age_s in enumerate(AGES_S[:n_ages]):
+    for age, age_s in enumerate(AGES_S[first:n_ages], first):
         known = attribute(view, decision.issued_us + age_s * SECOND_US)
         for link_id in known.clicked & shown:
             of_link = came.setdefault(link_id, np.zeros((len(LEVELS), n_ages)))
