@@ -3,18 +3,24 @@
     bait     three links in ten are clicked on much and never sell; against queue-ts
     bursts   a tenth of the links is clicked on three times as much for short times; against
              queue-ts
-    known    8 of 500 links for 5,000 rounds, and for its first 1,000; against the default that
-             starts with the counts of 20 or 100 views of each link
+    large    8 of 500 links for 5,000 rounds
+    tiny     8 of 300 links that are clicked on at 0.1 % on average, for 20,000 rounds
 
-The numbers are regret plus priced shortfall, in per cent of the best fixed mix, on pools drawn from
-a seed. Differences have two standard errors over the pools.
+The last two compare the default with the same policy that starts with counts: those of 20 or 100
+page views of each link, and those of another pool, of which only the means over its links are
+known ("earlier pool").
+
+The numbers are regret plus priced shortfall, in per cent of the best fixed mix, of the first
+1,000 rounds and of all, on pools drawn from a seed. Differences have two standard errors over
+the pools.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,7 +28,7 @@ from benchmarks.leaderboard.cases import bait_pool, burst_links
 from slotwise.environments import BernoulliLinks
 from slotwise.environments.datasets import Dataset, ads_recipe, look_ahead
 from slotwise.player.player import LinkTotals, Player
-from slotwise.policies import NOBODY, PacedBayes, QueueTS
+from slotwise.policies import NOBODY, PacedBayes, Policy, QueueTS
 from slotwise.problem import Problem
 from slotwise.simulation.engine import play_run
 from slotwise.simulation.optimum import find_optimum
@@ -31,77 +37,139 @@ from slotwise.simulation.optimum import find_optimum
 def large_pool(seed: int) -> Dataset:
     """Return 500 links with rare clicks, and a floor halfway to the most clicks of a page."""
     rng = np.random.default_rng(seed)
-    clicks, worth = 0.3 * rng.beta(1.0, 9.0, 500) + 0.001, rng.beta(1.0, 2.0, 500)
-    pool = ads_recipe(seed)
+    return _pool(0.3 * rng.beta(1.0, 9.0, 500) + 0.001, rng.beta(1.0, 2.0, 500))
+
+
+def tiny_pool(seed: int) -> Dataset:
+    """Return 300 links that are clicked on once in a thousand views on average."""
+    rng = np.random.default_rng(seed)
+    return _pool(0.01 * rng.beta(1.0, 9.0, 300), rng.beta(1.0, 2.0, 300))
+
+
+def _pool(clicks: Any, worth: Any) -> Dataset:
     fields = {"click_rate": clicks, "revenue_per_click": worth, "n_slots": 8, "click_floor": 0.0}
-    pool = Dataset(**{**pool.__dict__, **fields, "name": "large"})
+    pool = Dataset(**{**ads_recipe(1).__dict__, **fields, "name": "drawn"})
     outlook = look_ahead(pool)
     return pool.with_floor(0.5 * (outlook.clicks_without_floor + outlook.most_clicks))
 
 
-def known_state(pool: Dataset, problem: Problem, n_views: int, seed: int) -> Any:
+Known = Callable[[Dataset, np.random.Generator], tuple[Any, Any, Any]]
+"""Returns page views, clicks and sales of each link of a pool that were counted before."""
+
+
+def views_of_links(n_views: int) -> Known:
+    """Return counts of so many page views of each link."""
+
+    def known(pool: Dataset, rng: np.random.Generator) -> tuple[Any, Any, Any]:
+        clicks = rng.binomial(n_views, pool.click_rate)
+        return n_views, clicks, rng.binomial(clicks, pool.revenue_per_click)
+
+    return known
+
+
+def means_of_earlier_pool(make: Callable[[int], Dataset], seed: int) -> Known:
+    """Return the means over the links of another pool, as one click on every link.
+
+    That is the weight of the prior that the default fits: its smaller parameter is 1.
+    """
+    earlier = make(seed)
+    click_rate = float(earlier.click_rate.mean())
+    worth = float(earlier.revenue_per_click.mean())
+
+    def known(pool: Dataset, rng: np.random.Generator) -> tuple[Any, Any, Any]:
+        return 1.0 / click_rate, np.ones(pool.n_links), np.full(pool.n_links, worth)
+
+    return known
+
+
+def known_state(pool: Dataset, problem: Problem, known: Known, seed: int) -> Any:
     """Return a state of the default that starts from counts of earlier page views."""
-    rng = np.random.default_rng(seed)
     player = Player.start(problem, PacedBayes(), range(pool.n_links))
-    clicks = rng.binomial(n_views, pool.click_rate)
-    sales = rng.binomial(clicks, pool.revenue_per_click)
+    n_views, *levels = known(pool, np.random.default_rng(seed))
     every, views = np.arange(pool.n_links), np.full(pool.n_links, float(n_views))
     player.import_counts(
         LinkTotals(NOBODY, level, every, views, sums.astype(float))
-        for level, sums in enumerate((clicks, sales))
+        for level, sums in enumerate(levels)
     )
     return player.state
 
 
-def lost(links: Any, pool: Dataset, n_rounds: int, n_runs: int, policy: Any, n_known: int) -> Any:
-    """Return what a policy loses on average after 1,000 and all rounds, in per cent."""
+class Kind(NamedTuple):
+    """How pools are drawn, for how many rounds they are played, and by whom."""
+
+    make: Callable[[int], Dataset]
+    n_rounds: int
+    against: dict[str, Known | Policy]
+    links: Callable[[Dataset, int], Any] = lambda pool, _: BernoulliLinks(
+        pool.click_rate, pool.revenue_per_click
+    )
+
+
+def kind_of(name: str, n_rounds: int | None, seed: int) -> Kind:
+    """Return a kind of pools; the pool before the first of a seed is the earlier one."""
+    if name in ("bait", "bursts"):
+        rounds = n_rounds or 20_000
+        rival: dict[str, Known | Policy] = {"queue-ts": QueueTS(horizon=rounds, prior="fitted")}
+        if name == "bait":
+            return Kind(bait_pool, rounds, rival)
+        return Kind(ads_recipe, rounds, rival, burst_links)
+    make = large_pool if name == "large" else tiny_pool
+    known: dict[str, Known | Policy] = {
+        f"{n} views of each link known": views_of_links(n) for n in (20, 100)
+    }
+    known["earlier pool"] = means_of_earlier_pool(make, seed - 1)
+    return Kind(make, n_rounds or (5_000 if name == "large" else 20_000), known)
+
+
+def lost(links: Any, pool: Dataset, n_rounds: int, n_runs: int, player: Any) -> Any:
+    """Return what a player loses on average after 1,000 and all rounds, in per cent.
+
+    It is a policy, or the default with what is `Known`.
+    """
     problem = Problem(pool.n_links, pool.n_slots, pool.click_floor)
     best = find_optimum(links, problem, n_rounds)
-    at = np.array([1_000, n_rounds])
+    at = np.array([min(1_000, n_rounds // 2), n_rounds])
     price = best.shadow_price if math.isfinite(best.shadow_price) else 1.0
     found = []
     for run in range(n_runs):
-        state = known_state(pool, problem, n_known, run) if n_known else None
+        policy, state = player, None
+        if not isinstance(player, Policy):
+            policy, state = PacedBayes(), known_state(pool, problem, player, run)
         clicks, revenue = play_run(policy, links, problem, at, 1, run, state)[0, :2]
         short = np.maximum(0.0, pool.click_floor * at - clicks)
         found.append(100.0 * (1.0 - (revenue - price * short) / (best.value * at)))
     return np.mean(found, axis=0)
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Play the pools of a kind."""
     asked = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    asked.add_argument("kind", choices=["bait", "bursts", "known"])
+    asked.add_argument("kind", choices=["bait", "bursts", "large", "tiny"])
     asked.add_argument("--pools", type=int, default=10)
     asked.add_argument("--runs", type=int, default=4)
-    asked.add_argument("--rounds", type=int, default=20_000)
+    asked.add_argument("--rounds", type=int)
     asked.add_argument("--seed", type=int, default=300)
-    given = asked.parse_args()
-    n_rounds = 5_000 if given.kind == "known" else given.rounds
-    players: dict[str, tuple[Any, int]] = {"default": (PacedBayes(), 0)}
-    if given.kind == "known":
-        players |= {f"{n} views known": (PacedBayes(), n) for n in (20, 100)}
-    else:
-        players["queue-ts"] = (QueueTS(horizon=n_rounds, prior="fitted"), 0)
+    given = asked.parse_args(arguments)
+    kind = kind_of(given.kind, given.rounds, given.seed)
+    players: dict[str, Any] = {"default": PacedBayes(), **kind.against}
     rows = []
     for seed in range(given.seed, given.seed + given.pools):
-        pool = bait_pool(seed) if given.kind == "bait" else large_pool(seed)
-        if given.kind == "bursts":
-            pool = ads_recipe(seed)
-        links: Any = BernoulliLinks(pool.click_rate, pool.revenue_per_click)
-        if given.kind == "bursts":
-            links = burst_links(pool, seed)
-        rows.append([lost(links, pool, n_rounds, given.runs, *one) for one in players.values()])
+        pool = kind.make(seed)
+        effort = (kind.links(pool, seed), pool, kind.n_rounds, given.runs)
+        rows.append([lost(*effort, one) for one in players.values()])
     table = np.array(rows)
     for place, name in enumerate(players):
-        early, whole = table[:, place].mean(axis=0)
-        beyond = table[:, place, 1] - table[:, 0, 1]
-        spread = 2.0 * beyond.std(ddof=1) / math.sqrt(len(beyond)) if len(beyond) > 1 else 0.0
-        print(
-            f"{given.kind}, {name}: {early:.1f} % of 1,000 rounds, {whole:.1f} % of all; "
-            f"{beyond.mean():+.1f} ± {spread:.1f} against the default",
-            flush=True,
-        )
+        lost_of = table[:, place]
+        beyond = lost_of - table[:, 0]
+        spread = np.zeros(2)
+        if len(beyond) > 1:
+            spread = 2.0 * beyond.std(axis=0, ddof=1) / math.sqrt(len(beyond))
+        of_spans = [
+            f"{lost_of[:, span].mean():.1f} % of {rounds:,} rounds "
+            f"({beyond[:, span].mean():+.1f} ± {spread[span]:.1f} against the default)"
+            for span, rounds in enumerate((min(1_000, kind.n_rounds // 2), kind.n_rounds))
+        ]
+        print(f"{given.kind}, {name}: {', '.join(of_spans)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -9,9 +9,9 @@ import pytest
 
 from slotwise.compile import switching
 from slotwise.environments import BernoulliLinks, LateFeedback
-from slotwise.policies import NOBODY, PacedBayes
+from slotwise.policies import NOBODY, ConUCB, PacedBayes, Policy, QueueTS
 from slotwise.policies.joint_posterior import open_debt
-from slotwise.policies.policy import NO_SLOTS
+from slotwise.policies.policy import NO_SLOTS, ignore_open
 from slotwise.problem import Problem
 from slotwise.simulation.engine import play_run
 
@@ -127,3 +127,75 @@ def test_late_feedback_costs_little() -> None:
         )
 
     assert earned(500) > 0.95 * earned(0)
+
+
+def learned(policy: Policy, problem: Problem) -> Any:
+    """Return a state of another policy that has seen a few pages of every link."""
+    state: Any = policy.start(problem)
+    ones = np.ones(problem.n_links)
+    for level in range(problem.n_levels):
+        outcomes = 20.0 * np.linspace(0.1, 0.6, problem.n_links) * 0.5**level
+        links = np.arange(problem.n_links)
+        type(policy).learn(state, NOBODY, level, links, NO_SLOTS, ones, 20.0 * ones, outcomes)
+    return state
+
+
+TWO_FLOORS = Problem(6, 2, click_floor=0.5, floors={"revenue": 0.1}, horizon=1000)
+
+
+@pytest.mark.parametrize("problem", [Problem(6, 2, click_floor=0.5, horizon=1000), TWO_FLOORS])
+def test_open_views_narrow_the_bounds_of_con_ucb_until_they_settle(problem: Problem) -> None:
+    policy: Any = ConUCB(gamma_scale=1e-3).for_problem(problem)
+    state = learned(policy, problem)
+    before = policy.estimates(state)
+    clicks, value = before.clicks.tolist(), before.value.tolist()
+    for level in (0, 1):
+        type(policy).note_open(state, level, np.array([4, 1]), 30.0)
+    during = policy.estimates(state)
+    for link in range(6):
+        assert (during.clicks[link] < clicks[link]) == (link in (1, 4))
+        assert (during.value[link] < value[link]) == (link in (1, 4))
+    means = state.counts.sums / (state.counts.views + 1.0)
+    assert (during.clicks > means[0]).all()
+    for level in (1, 0):
+        type(policy).note_open(state, level, np.array([4, 1]), -30.0)
+    assert policy.estimates(state).clicks.tolist() == clicks
+    assert policy.estimates(state).value.tolist() == value
+
+
+def test_open_pages_lengthen_the_queue_of_queue_ts_by_what_they_are_expected_to_owe() -> None:
+    problem = Problem(6, 2, click_floor=0.5, rate_floors={"revenue": 0.4})
+    policy, rng = QueueTS(), np.random.default_rng(1)
+    state = learned(policy, problem)
+    QueueTS.choose(state, NOBODY, rng)
+    assert state.coming.tolist() == [0.0, 0.0]
+    before = state.queues.worth.tolist()
+    QueueTS.note_open(state, 0, np.array([0, 3]), 7.0)
+    QueueTS.note_open(state, 1, np.array([0, 3]), 9.0)
+    QueueTS.choose(state, NOBODY, rng)
+    posterior = state.sampling.posterior
+    mean = posterior.hits / (posterior.hits + posterior.misses)
+    clicks = mean[0, [0, 3]].sum()
+    sales = (mean[0] * mean[1])[[0, 3]].sum()
+    assert state.coming == pytest.approx([7 * (0.5 - clicks), 7 * 0.4 * clicks - 9 * sales])
+    for level, n_views in ((0, -7.0), (1, -9.0)):
+        QueueTS.note_open(state, level, np.array([0, 3]), n_views)
+    QueueTS.choose(state, NOBODY, rng)
+    assert state.queues.worth.tolist() == before
+
+
+@pytest.mark.parametrize("policy", [QueueTS(), ConUCB(horizon=1_500, gamma_scale=1e-3)])
+def test_late_feedback_steers_other_policies_too(
+    policy: Policy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pages differ from those of a policy that is blind to open views, and only if some are."""
+    monkeypatch.setenv("SLOTWISE_COMPILE", "never")
+    blind = type("Blind", (type(policy),), {"note_open": staticmethod(ignore_open)})
+    links = BernoulliLinks(np.linspace(0.05, 0.4, 20), np.linspace(0.9, 0.1, 20))
+    problem, at = Problem(20, 3, click_floor=0.7), np.array([200, 400])
+    for delay in (0, 50):
+        late = LateFeedback(links, delay, delay)
+        own, other = (
+            play_run(one, late, problem, at, 3, 0) for one in (policy, blind(**vars(policy)))
+        )
+        assert np.array_equal(own, other) == (delay == 0)

@@ -25,7 +25,7 @@ from slotwise.policies.policy import (
     require_horizon,
 )
 from slotwise.problem import Problem
-from slotwise.selection.confidence import paper_upper
+from slotwise.selection.confidence import paper_upper, upper_with_open
 from slotwise.selection.floor_program import (
     PRICE,
     STATUS,
@@ -86,12 +86,14 @@ def _clicks_wanted(deficit: Deficit) -> float:
 class ConUCBState(NamedTuple):
     """Counts, and the floor program on their upper bounds, kept warm.
 
-    `gathered` is room for the counts of links whose bounds are computed together.
+    `open_views` are page views of each level and link whose feedback has yet to come. `gathered` is
+    a buffer for the counts of links whose bounds are computed together.
     """
 
     n_slots: int
     gamma: float
     counts: Counts
+    open_views: Floats
     deficit: Deficit
     gathered: Floats
     program: Program
@@ -126,9 +128,10 @@ def rank(state: ConUCBState, links: Links, worth: Floats) -> None:
 @inner
 def _set_bounds(state: ConUCBState, level: int, links: Links) -> None:
     """Give the program the bounds of some links, whose counts are gathered: in vectors."""
-    total, n_views, n_links = state.gathered[0], state.gathered[1], len(links)
+    total, n_views, n_open = state.gathered[0], state.gathered[1], state.gathered[2]
+    n_links = len(links)
     for k in range(whole_vectors(n_links)):
-        total[k] = paper_upper(total[k], n_views[k], state.gamma)
+        total[k] = upper_with_open(total[k], n_views[k], n_open[k], state.gamma)
     for k in range(n_links):
         if level == 0:
             set_clicks(state.program, links[k], total[k])
@@ -140,13 +143,28 @@ def _set_bounds(state: ConUCBState, level: int, links: Links) -> None:
 def _count(state: ConUCBState, level: int, links: Links, views: Floats, outcomes: Floats) -> None:
     """Count views and outcomes, and gather the counts of the links."""
     of_views, of_sums = state.counts.views[level], state.counts.sums[level]
-    total, n_views = state.gathered[0], state.gathered[1]
+    total, n_views, n_open = state.gathered[0], state.gathered[1], state.gathered[2]
     for k in range(len(links)):
         link = links[k]
         n_views[k] = of_views[link] + views[k]
         total[k] = of_sums[link] + outcomes[k]
+        n_open[k] = state.open_views[level, link]
         of_views[link] = n_views[k]
         of_sums[link] = total[k]
+
+
+@hot
+def note_open(state: ConUCBState, level: int, links: Links, n_views: float) -> None:
+    """Count page views whose feedback has yet to come: they narrow the bounds of their links."""
+    counts, gathered = state.counts, state.gathered
+    for k in range(len(links)):
+        link = links[k]
+        state.open_views[level, link] += n_views
+        gathered[0, k] = counts.sums[level, link]
+        gathered[1, k] = counts.views[level, link]
+        gathered[2, k] = state.open_views[level, link]
+    if level == 0 or level == len(counts.views) - 1:
+        _set_bounds(state, level, links)
 
 
 @hot
@@ -185,8 +203,10 @@ class ConUCB(ConUCBFloors):
     At the printed width (`gamma_scale` 1) a link keeps the bound 1 for more than 2 gamma views,
     about 3,300 at the paper's sizes, so most of 50,000 rounds look like uniform play; the
     paper's ordering of the algorithms appears from about `gamma_scale` = 1/72 down.
-    `deficit_feedback` (not in the paper) asks for more clicks while some are missing. There is
-    no memory setting: the paper's bounds speak of rates that stay.
+    `deficit_feedback` (not in the paper) asks for more clicks while some are missing. Where
+    feedback is late (not in the paper either), n + 1 in the width counts views on their way, too:
+    otherwise the same uncertain links fill every page until their feedback comes. There is no
+    memory setting: the paper's bounds speak of rates that stay.
 
     With n levels gamma is 72 ln(4 n K T / delta). Floors on further levels and on conditional
     rates, and weighed rewards, are a program of their own: `for_problem` then returns the policy
@@ -207,6 +227,7 @@ class ConUCB(ConUCBFloors):
     uses_rng: ClassVar[bool] = False
     learn: ClassVar[Any] = staticmethod(learn)
     rank: ClassVar[Any] = staticmethod(rank)
+    note_open: ClassVar[Any] = staticmethod(note_open)
     choose_within: ClassVar[Any] = staticmethod(choose_within)
 
     def for_problem(self, problem: Problem) -> Policy:
@@ -238,8 +259,16 @@ class ConUCB(ConUCBFloors):
             totals=np.zeros(2),
         )
         counts = new_counts(problem)
-        room = np.zeros((2, whole_vectors(problem.n_links)))
-        return ConUCBState(problem.n_slots, gamma, counts, deficit, room, program, program.mix)
+        return ConUCBState(
+            n_slots=problem.n_slots,
+            gamma=gamma,
+            counts=counts,
+            open_views=np.zeros_like(counts.views),
+            deficit=deficit,
+            gathered=np.zeros((3, whole_vectors(problem.n_links))),
+            program=program,
+            mix=program.mix,
+        )
 
     def knowledge(self, state: ConUCBState) -> Knowledge:
         """Return the counts, and the deficit where it is fed back."""

@@ -30,7 +30,12 @@ from slotwise.policies.policy import (
     require_horizon,
 )
 from slotwise.problem import Problem
-from slotwise.selection.confidence import paper_gamma, paper_lower, paper_upper
+from slotwise.selection.confidence import (
+    paper_gamma,
+    paper_lower,
+    paper_upper,
+    upper_with_open,
+)
 from slotwise.selection.mix import Mix
 from slotwise.selection.several_floors import (
     FloorsProgram,
@@ -60,6 +65,7 @@ class ConUCBFloorsState(NamedTuple):
     n_slots: int
     gamma: float
     counts: Counts
+    open_views: Floats
     rows: FloorRows
     upper: Floats
     lower: Floats
@@ -100,6 +106,24 @@ def rank(state: ConUCBFloorsState, links: Links, worth: Floats) -> None:
 
 
 @hot
+def _set_bounds(state: ConUCBFloorsState, level: int, link: int) -> None:
+    """Recompute the bounds of a link at a level, and what they say of it."""
+    total, n_views = state.counts.sums[level, link], state.counts.views[level, link]
+    n_open = state.open_views[level, link]
+    state.upper[level, link] = upper_with_open(total, n_views, n_open, state.gamma)
+    state.lower[level, link] = paper_lower(total, n_views, state.gamma)
+    _set_rows(state, link)
+
+
+@hot
+def note_open(state: ConUCBFloorsState, level: int, links: Links, n_views: float) -> None:
+    """Count page views whose feedback has yet to come: they narrow the upper bounds."""
+    for k in range(len(links)):
+        state.open_views[level, links[k]] += n_views
+        _set_bounds(state, level, links[k])
+
+
+@hot
 def learn(
     state: ConUCBFloorsState,
     visitor: Visitor,
@@ -116,10 +140,7 @@ def learn(
         link = links[k]
         counts.views[level, link] += views[k]
         counts.sums[level, link] += outcomes[k]
-        total, n_views = counts.sums[level, link], counts.views[level, link]
-        state.upper[level, link] = paper_upper(total, n_views, state.gamma)
-        state.lower[level, link] = paper_lower(total, n_views, state.gamma)
-        _set_rows(state, link)
+        _set_bounds(state, level, link)
 
 
 @dataclass(frozen=True)
@@ -142,6 +163,7 @@ class ConUCBFloors(CountingPolicy):
     uses_rng: ClassVar[bool] = False
     learn: ClassVar[Any] = staticmethod(learn)
     rank: ClassVar[Any] = staticmethod(rank)
+    note_open: ClassVar[Any] = staticmethod(note_open)
 
     def __post_init__(self) -> None:
         check_failure_probability(self.failure_probability)
@@ -168,6 +190,7 @@ class ConUCBFloors(CountingPolicy):
             n_slots=problem.n_slots,
             gamma=gamma,
             counts=new_counts(problem),
+            open_views=np.zeros(shape),
             rows=FloorRows(
                 level=np.array([floor.level for floor in floors], np.int64),
                 rate=np.array([floor.rate for floor in floors], np.float64),

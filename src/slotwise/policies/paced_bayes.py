@@ -375,6 +375,7 @@ class PacedBayes(QueuePolicy):
     rank: ClassVar[Any] = staticmethod(rank)
     ranks_all: ClassVar[bool] = True
     note_open: ClassVar[Any] = staticmethod(note_open)
+    carries_surplus: ClassVar[bool] = True
     look_again: ClassVar[Any] = staticmethod(look_again)
     per_link: ClassVar[frozenset[str]] = QueuePolicy.per_link | FORGOTTEN
     ordered_knowledge: ClassVar[Any] = (

@@ -185,6 +185,10 @@ class Policy:
     moves_each_round: ClassVar[bool] = False
     """Whether its pages are meant to follow each other, as with a queue that moves the price of
     clicks every round: then one page is no plan for many views, but `average_ahead` is."""
+    carries_surplus: ClassVar[bool] = False
+    """Whether a policy that moves each round sets a surplus of clicks off against a later debt. By
+    the outcomes of a few open views, which differ from version to version, others would always seem
+    to owe clicks: the service lets these learn when windows close."""
     uses_rng: ClassVar[bool] = True
     """Whether `choose` looks at its generator. Set it to False where it does not: `choose` then
     gets None, because unpacking a generator takes longer than choosing a page."""

@@ -141,14 +141,17 @@ def queue_outcomes(
 
 
 @inner
-def price_levels(queues: Queues, rounds: Floats) -> None:
-    """Compute what a unit of each level is worth: its reward and the queues it shortens."""
+def price_levels(queues: Queues, rounds: Floats, coming: Floats) -> None:
+    """Compute what a unit of each level is worth: its reward and the queues it shortens.
+
+    `coming` is what open pages are expected to add to each queue; less where it is negative.
+    """
     root = queues.root_horizon if queues.root_horizon > 0.0 else math.sqrt(max(1.0, rounds[0]))
     for level in range(len(queues.worth)):
         queues.worth[level] = queues.rewards[level]
     for floor in range(len(queues.lengths)):
         level = queues.levels[floor]
-        price = queues.lengths[floor] / root
+        price = max(0.0, queues.lengths[floor] + coming[floor]) / root
         queues.worth[level] += price
         if queues.rates[floor] > 0.0:
             queues.worth[level - 1] -= queues.rates[floor] * price

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from slotwise.compile import hot
-from slotwise.policies.evidence import Evidence, check_memory, new_evidence
+from slotwise.policies.evidence import Evidence, check_memory, count_open, new_evidence
 from slotwise.policies.policy import Floats, Links, Visitor, check_horizon, check_prior
 from slotwise.policies.posterior import draw_reachable, rank_by_means
 from slotwise.policies.prices import (
@@ -34,11 +34,15 @@ from slotwise.selection.top_page import top_page
 
 
 class QueueTSState(NamedTuple):
-    """Evidence, its posteriors, and the queues that weigh what is drawn from them."""
+    """Evidence, its posteriors, and the queues that weigh what is drawn from them.
+
+    `coming` is what pages whose feedback has yet to come are expected to add to each queue.
+    """
 
     evidence: Evidence
     queues: Queues
     sampling: Sampling
+    coming: Floats
     score: Floats
     mix: Mix
 
@@ -62,12 +66,46 @@ def _page_of_candidates(state: QueueTSState, n_candidates: int) -> float:
 
 
 @hot
+def _expect_open(state: QueueTSState, level: int) -> float:
+    """Return the outcomes of a level that open views are expected to bring, at present means."""
+    opened, expected = state.evidence.open_views[level], 0.0
+    hits, misses = state.sampling.posterior.hits, state.sampling.posterior.misses
+    for link in range(len(opened)):
+        if opened[link] > 0.0:
+            brought = opened[link]
+            for each in range(level + 1):
+                brought *= hits[each, link] / (hits[each, link] + misses[each, link])
+            expected += brought
+    return expected
+
+
+@hot
+def _expect_queues(state: QueueTSState) -> None:
+    """Write what open pages are expected to add to each queue."""
+    evidence, queues = state.evidence, state.queues
+    for floor in range(len(state.coming)):
+        level, debt = queues.levels[floor], 0.0
+        if evidence.open_pages[level] > 0.0:
+            debt = queues.least[floor] * evidence.open_pages[level] - _expect_open(state, level)
+        if queues.rates[floor] > 0.0 and evidence.open_pages[level - 1] > 0.0:
+            debt += queues.rates[floor] * _expect_open(state, level - 1)
+        state.coming[floor] = debt
+
+
+@hot
+def note_open(state: QueueTSState, level: int, links: Links, n_views: float) -> None:
+    """Count page views whose feedback at a level has yet to come."""
+    count_open(state.evidence, level, links, n_views)
+
+
+@hot
 def choose(state: QueueTSState, visitor: Visitor, rng: np.random.Generator) -> None:
     """Draw the links that can matter and take those worth most."""
     sampling, queues, n_slots = state.sampling, state.queues, state.queues.n_slots
     posterior = sampling.posterior
     follow_evidence(sampling, state.evidence)
-    price_levels(queues, state.evidence.rounds)
+    _expect_queues(state)
+    price_levels(queues, state.evidence.rounds, state.coming)
     threshold = _page_of_candidates(state, draw_first(sampling, queues.worth, n_slots, rng))
     _page_of_candidates(state, draw_reachable(posterior, queues.worth, threshold, rng))
     share_top_page(posterior.candidates, n_slots, sampling.search, state.mix)
@@ -113,8 +151,10 @@ class QueueTS(QueuePolicy):
     with the queue it keeps the floor from the first minutes. `prior="fitted"` learns from the
     pool what an unknown link is like (see `knowledge.pool_prior`). `memory`, in rounds,
     lets counts fade where rates drift. The order of rounds matters to a queue: give it page by
-    page what can be given so. Pages are drawn exactly as if every link were sampled; links that
-    cannot matter are not (see `slotwise.policies.posterior`).
+    page what can be given so. Where feedback is late, Q counts what open pages are expected to
+    owe: otherwise it grows while clicks are on their way. Pages are drawn exactly as
+    if every link were sampled; links that cannot matter are not (see
+    `slotwise.policies.posterior`).
 
     >>> from slotwise.policies import NOBODY, NO_SLOTS
     >>> from slotwise.problem import Problem
@@ -134,6 +174,7 @@ class QueueTS(QueuePolicy):
     choose: ClassVar[Any] = staticmethod(choose)
     learn: ClassVar[Any] = staticmethod(learn)
     rank: ClassVar[Any] = staticmethod(rank)
+    note_open: ClassVar[Any] = staticmethod(note_open)
     look_again: ClassVar[Any] = staticmethod(look_again)
     samples: ClassVar[bool] = True
 
@@ -145,10 +186,12 @@ class QueueTS(QueuePolicy):
     def start(self, problem: Problem) -> QueueTSState:
         """Return empty queues and posteriors that are the prior."""
         horizon = self.horizon if self.horizon is not None else problem.horizon
+        queues = new_queues(problem, horizon)
         return QueueTSState(
             evidence=new_evidence(problem, self.memory),
-            queues=new_queues(problem, horizon),
+            queues=queues,
             sampling=new_sampling(problem, self.prior),
+            coming=np.zeros(len(queues.lengths)),
             score=np.zeros(problem.n_links),
             mix=new_mix(problem.n_links),
         )

@@ -52,8 +52,20 @@ def paper_upper(total: float, n_views: float, gamma: float) -> float:
     >>> round(paper_upper(30.0, 399.0, 1.0), 4)
     0.1074
     """
+    return upper_with_open(total, n_views, 0.0, gamma)
+
+
+@hot
+def upper_with_open(total: float, n_views: float, n_open: float, gamma: float) -> float:
+    """Return the upper bound of Con-UCB where the feedback of some more views has yet to come.
+
+    They narrow the bound and leave the mean as it is: min(1, mean + 2 R(mean, n + open + 1)).
+
+    >>> upper_with_open(30.0, 399.0, 200.0, 1.0) < paper_upper(30.0, 399.0, 1.0)
+    True
+    """
     n = n_views + 1.0
-    mean = total / n
+    mean, n = total / n, n + n_open
     return min(1.0, mean + 2.0 * (math.sqrt(gamma * mean / n) + gamma / n))
 
 

@@ -16,7 +16,6 @@ from slotwise.arrays import Floats
 from slotwise.errors import UnsupportedState
 from slotwise.player.player import PlayerKnowledge
 from slotwise.player.rules_in_force import RuledPage
-from slotwise.policies.policy import ignore_open
 from slotwise.service.counting.attribution import (
     CLICKS,
     FOLD_START,
@@ -489,15 +488,11 @@ class PoolRun:
             )
 
     def _uses_early(self, fed: PoolPlayer | None) -> bool:
-        """Say whether feedback counts before windows close: as counts, for all visitors alike.
-
-        A queue that does not count open views forgets a surplus: by the outcomes of a few views,
-        which differ from version to version, it would always seem to owe clicks.
-        """
+        """Say whether feedback counts before windows close: as counts, for all visitors alike."""
         if fed is None:
             return bool(self.pool.policy().needs.takes_counts)
         form = fed.player.form
-        is_steady = not form.moves_each_round or type(form).note_open is not ignore_open
+        is_steady = not form.moves_each_round or form.carries_surplus
         return fed.ahead is None and fed.player.takes_counts and is_steady
 
     def draft(self, shown: Shown, now_us: int) -> Draft:
