@@ -5,17 +5,18 @@ each sixth of the views it prints the expected revenue against that of the best 
 expected clicks against the floor. Nothing is measured in seconds: the numbers are the same on every
 machine.
 
-Feedback comes at once and counts when its window closes. Two cases have feedback that comes before
-that, by a simulated clock (`--case`):
+Feedback comes at once and counts when its window closes. Three cases have feedback that comes
+before that, by a simulated clock (`--case`), with and without learning from open views:
 
     shop    60 links; windows of 1,800 s and a day; 95 % of clicks come within a minute and half of
             the revenue within an hour. Prints the revenue of two days against that with immediate
-            feedback, with and without learning from open views. Many views a second take hours:
-            `--thin 10 --full-hours 3` plays every tenth view after the first three hours.
+            feedback. Many views a second take hours: `--thin 10 --full-hours 3` plays every tenth
+            view after the first three hours.
     early   four pools; windows of 5,000 page views; 95 % of clicks and half of the revenue come
             within a fiftieth of the window. Prints the revenue against that with windows of 100
-            page views, and the clicks of each thousand views against the floor; `--settled` shows
-            it without learning from open views.
+            page views, and the clicks of each thousand views against the floor.
+    visitors
+            the same in shops whose visitors are of six segments.
 
 `--links` gives some links delays of their own, `--bots` adds bots that click at once and never buy,
 and `--outage` loses the sales of the third sixth of the views.
@@ -28,14 +29,17 @@ import contextlib
 import heapq
 import itertools
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.shops import halfway_floor, segment_shop
+from slotwise import SegmentLinks
 from slotwise.policies import default_policy
+from slotwise.problem import Problem
 from slotwise.selection.solve import solve
 from slotwise.service.learning.early_feedback import EarlyFeedback
 from slotwise.service.records import (
@@ -50,6 +54,7 @@ from slotwise.service.records import (
 from slotwise.service.service import Service
 from slotwise.service.settings import ServiceOptions
 from slotwise.service.storage.sqlite import SqliteStore
+from slotwise.simulation.optimum import find_optimum
 from tests.stores.memory_store import MemoryStore
 
 Floats = NDArray[np.float64]
@@ -61,12 +66,24 @@ POOL = "windows"
 
 
 class Visitors(NamedTuple):
-    """True rates of links: clicks, and revenue of a click as a share of the most there is."""
+    """True rates of links: clicks, and revenue of a click as a share of the most there is.
+
+    Where visitors differ, they have a row for each segment, and `shares` how many visitors it has.
+    """
 
     clicks: Floats
     revenue_per_click: Floats
     n_slots: int
     click_floor: float
+    shares: Floats | None = None
+
+    def arrive(self, rng: np.random.Generator) -> tuple[Visitors, dict[str, str]]:
+        """Return the rates of the next visitor, and what is said of it."""
+        if self.shares is None:
+            return self, {}
+        number = int(rng.choice(len(self.shares), p=self.shares))
+        rates = {"clicks": self.clicks[number], "revenue_per_click": self.revenue_per_click[number]}
+        return self._replace(shares=None, **rates), {"kind": f"s{number}"}
 
 
 class Sixth(NamedTuple):
@@ -136,9 +153,12 @@ def _make_pool(
         click_window_s=click_window_s,
         revenue_window_s=revenue_window_s,
         policy=policy,
+        features={"kind": [f"s{k}" for k in range(len(visitors.clicks))]}
+        if visitors.shares is not None
+        else {},
     )
     links = [
-        LinkRecord(pool_id=POOL, link_id=f"l{k}", url="/") for k in range(len(visitors.clicks))
+        LinkRecord(pool_id=POOL, link_id=f"l{k}", url="/") for k in range(visitors.clicks.shape[-1])
     ]
     pool_made = service.directory.put_pool(settings, "benchmark", START_US)
     service.committer.commit_waiting()
@@ -202,6 +222,14 @@ def make_pool(number: int) -> Visitors:
     return Visitors(clicks, revenue_per_click, n_slots, float((best + clicks[free].sum()) / 2))
 
 
+def make_shop(number: int) -> Visitors:
+    """Return 60 links whose rates differ in six segments of visitors."""
+    links, n_slots = segment_shop(60, 6, seed=number), 5
+    click_rate, revenue_per_click = links.world(1).conditional.transpose(1, 0, 2)
+    floor, shares = halfway_floor(links, n_slots), links.visitor_rates(1).shares
+    return Visitors(click_rate, revenue_per_click, n_slots, floor, shares)
+
+
 def play_delayed(
     visitors: Visitors, delays: Delays, times_s: Floats, every: int, seed: int
 ) -> tuple[Floats, Floats]:
@@ -214,7 +242,6 @@ def play_delayed(
         service = Service(store, ServiceOptions(seed=seed, commit_by_hand=True))
         _make_pool(service, visitors, *delays.window_s, default_policy().name)
         rng, coming = np.random.default_rng(seed), list[tuple[int, int, Event]]()
-        revenue = visitors.clicks * visitors.revenue_per_click
         n_views, number_of_event = len(times_s), 0
         earned, clicked = np.zeros(n_views), np.zeros(n_views)
         for number in range(n_views):
@@ -227,12 +254,14 @@ def play_delayed(
             if number % every == 0:
                 service.committer.commit_waiting()
                 service.learner.learn(now_us)
-            page = service.decider.propose(POOL, now_us)
+            one, said = visitors.arrive(rng)
+            page = service.decider.propose(POOL, now_us, visitor=said)
             service.decider.record_view(page, now_us)
             shown = [int(link.link_id[1:]) for link in page.shown]
-            earned[number], clicked[number] = revenue[shown].sum(), visitors.clicks[shown].sum()
+            clicked[number] = one.clicks[shown].sum()
+            earned[number] = (one.clicks * one.revenue_per_click)[shown].sum()
             is_lost = delays.outage[0] <= number / n_views < delays.outage[1]
-            events = _feedback(page.decision_id, shown, visitors, rng)
+            events = _feedback(page.decision_id, shown, one, rng)
             if rng.random() < delays.bots:
                 events += [
                     ClickEvent(decision_id=page.decision_id, link_id=f"l{place}")
@@ -261,21 +290,29 @@ def immediate(window_s: int) -> Delays:
     return Delays((1.0, 1.0), (0.0, 0.0), (window_s, window_s))
 
 
-def early_case(delays: Delays, pools: list[int], n_views: int, seed: int) -> None:
+def early_case(
+    delays: Delays, pools: list[int], n_views: int, seed: int, make: Callable[[int], Visitors]
+) -> None:
     """Print the case of four pools and windows of 5,000 page views."""
     times_s = np.arange(n_views) / VIEWS_PER_S
     for number in pools:
-        visitors = make_pool(number)
+        visitors = make(number)
         best = _best(visitors)
         soon, clicks = play_delayed(visitors, immediate(1), times_s, 100, seed)
-        print(f"windows of 100: {_thousands(clicks, visitors)}", flush=True)
-        late, clicks = play_delayed(visitors, delays, times_s, 100, seed)
         print(
-            f"pool {number}: {late.mean() / best:.3f} of the best, windows of 100 "
-            f"{soon.mean() / best:.3f}: ratio {late.mean() / soon.mean():.3f}; "
+            f"pool {number}, windows of 100: {soon.mean() / best:.3f} of the best; "
             f"{_thousands(clicks, visitors)}",
             flush=True,
         )
+        for name, learning in with_and_without():
+            with learning:
+                late, clicks = play_delayed(visitors, delays, times_s, 100, seed)
+            print(
+                f"pool {number}, {name} open views: {late.mean() / best:.3f} of the best, "
+                f"{late.mean() / soon.mean():.3f} of windows of 100; "
+                f"{_thousands(clicks, visitors)}",
+                flush=True,
+            )
 
 
 def _thousands(clicks: Floats, visitors: Visitors) -> str:
@@ -318,7 +355,7 @@ def shop_case(delays: Delays, times: tuple[Floats, Floats], every: int, seed: in
         f"immediate, of the best: {_row(one / best for one in soon)}",
         flush=True,
     )
-    for name, learning in (("with", contextlib.nullcontext()), ("without", learn_when_settled())):
+    for name, learning in with_and_without():
         with learning:
             late, clicks = play_delayed(visitors, delays, times_s, every, seed)
         ratios = (one / other for one, other in zip(by_span(late), soon, strict=True))
@@ -334,6 +371,12 @@ def _row(numbers: Iterable[float]) -> str:
 
 
 def _best(visitors: Visitors) -> float:
+    """Return the revenue of the best mix; where visitors differ, of the best that knows them."""
+    if visitors.shares is not None:
+        links = SegmentLinks(visitors.clicks, visitors.revenue_per_click, visitors.shares)
+        n_links = visitors.clicks.shape[1]
+        problem = Problem(n_links, visitors.n_slots, visitors.click_floor, features=links.features)
+        return float(find_optimum(links, problem, 1).value)
     revenue = visitors.clicks * visitors.revenue_per_click
     return float(solve(revenue, visitors.clicks, visitors.n_slots, visitors.click_floor).value)
 
@@ -349,6 +392,11 @@ def learn_when_settled() -> Iterator[None]:
         EarlyFeedback.refresh = refresh  # type: ignore[method-assign]
 
 
+def with_and_without() -> list[tuple[str, contextlib.AbstractContextManager[None]]]:
+    """Return how the service learns from open views, and how it does not."""
+    return [("with", contextlib.nullcontext()), ("without", learn_when_settled())]
+
+
 def main() -> None:
     """Print a row for each window."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -357,8 +405,7 @@ def main() -> None:
     parser.add_argument("--policy", default=default_policy().name)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--unseen", type=int, default=0, help="pages not seen, for each seen one")
-    parser.add_argument("--case", choices=["shop", "early"])
-    parser.add_argument("--settled", action="store_true", help="learn when windows close")
+    parser.add_argument("--case", choices=["shop", "early", "visitors"])
     parser.add_argument("--pools", type=int, nargs="+", default=[1, 3, 5, 7])
     parser.add_argument("--rate", type=float, default=1.0, help="page views a second of the shop")
     parser.add_argument("--links", type=int, default=0, help="every so many links are slow")
@@ -369,10 +416,10 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=100, help="views from version to version")
     asked = parser.parse_args()
     odd = (asked.links, asked.bots, (1 / 3, 1 / 2) if asked.outage else (1.0, 1.0))
-    if asked.case == "early":
+    if asked.case in ("early", "visitors"):
+        make = make_pool if asked.case == "early" else make_shop
         delays = Delays((0.95, 0.5), (1.0, 1.0), (50, 50), *odd)
-        with learn_when_settled() if asked.settled else contextlib.nullcontext():
-            early_case(delays, asked.pools, asked.views, asked.seed)
+        early_case(delays, asked.pools, asked.views, asked.seed, make)
         return
     if asked.case == "shop":
         shop = Delays((0.95, 0.5), (60.0, 3_600.0), (1_800, 86_400), *odd)

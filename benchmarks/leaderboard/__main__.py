@@ -24,6 +24,7 @@ from benchmarks.leaderboard.page import (
     update_block,
     write_leaderboard,
 )
+from benchmarks.leaderboard.ranking import merge_boards
 from benchmarks.leaderboard.run import (
     PlannedCase,
     all_entrants,
@@ -130,6 +131,10 @@ def leaderboard(
         Path | None,
         typer.Option("--from", help="Run nothing; write the pages of a finished JSON file again."),
     ] = None,
+    earlier: Annotated[
+        Path | None,
+        typer.Option("--keep", help="A JSON file to keep what is not played from."),
+    ] = None,
     update: Annotated[
         Path | None, typer.Option("--update", help="A Markdown page whose block to replace.")
     ] = None,
@@ -152,6 +157,8 @@ def leaderboard(
         board = _run(plan, suite.notes, parts, threads, scheduler)
         if bounds:
             board = with_bounds(board, suite.cases)
+        if earlier is not None:
+            board = merge_boards(board, Leaderboard.load(earlier))
     written = write_leaderboard(board, out)
     board = Leaderboard.load(written.json)  # with the digits that the file has
     if update is not None:

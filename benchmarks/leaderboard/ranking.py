@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from enum import Enum
 from typing import NamedTuple
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from benchmarks.leaderboard.board import GAINS, CaseBoard, Leaderboard, Measure, Standing
 from slotwise import metrics
+from slotwise.errors import InvalidInput
 from slotwise.simulation.results import Results
 
 Floats = NDArray[np.float64]
@@ -106,6 +108,62 @@ def rank_case(
         for label in (ORACLE, MOST_CLICKS)
     )
     return CaseRanking(judged_by, allowed, oracle, most_clicked, standings)
+
+
+def merge_boards(played: Leaderboard, earlier: Leaderboard) -> Leaderboard:
+    """Return a board with the policies of an earlier one where they were not played again.
+
+    A seed gives every run the same visitors, so numbers of a policy whose pages have not changed
+    since hold. Cases that were not played again stay as they were; those with other rounds or runs
+    are refused.
+    """
+    again = {case.name: case for case in played.cases}
+    cases = [
+        case if case.name not in again else _merged(again.pop(case.name), case)
+        for case in earlier.cases
+    ]
+    labels = ", ".join(played.labels)
+    note = f"{labels}: commit {played.commit}; what was not played again: commit {earlier.commit}"
+    return replace(played, notes=(*earlier.notes, note), cases=(*cases, *again.values()))
+
+
+def _merged(now: CaseBoard, before: CaseBoard) -> CaseBoard:
+    for name in ("n_rounds", "n_runs", "judged_by", "click_floor"):
+        own, other = getattr(now, name), getattr(before, name)
+        if own != other:
+            raise InvalidInput.of(name, f"{other} on {now.name}, as it was played before", own)
+    others = [one for one in before.standings if now.find(one.label) is None]
+    standings, is_regret = [*now.standings, *others], now.judged_by == "regret"
+    resolution = now.allowed_shortfall
+    if is_regret:
+        luck = now.oracle["regret"].high - now.oracle["regret"].mean if now.oracle else 0.0
+        resolution = max(RESOLUTION_SHARE * now.best_revenue * now.n_rounds, luck)
+
+    def order(one: Standing) -> tuple[bool, float]:
+        is_last = is_regret and not one.keeps_floor
+        return is_last, one.measures["shortfall"].mean if is_last else one.loss
+
+    standings.sort(key=order)
+    best, measure = standings[0], "regret" if is_regret else "shortfall"
+    least = max(best.loss, resolution)
+
+    def is_near(one: Standing) -> bool | None:
+        """Say whether a policy is near the best; unlike within a run, both vary by themselves."""
+        widths = [of.measures[measure].high - of.measures[measure].mean for of in (one, best)]
+        beyond = one.loss - ALLOWED_FACTOR * least
+        width = np.hypot(widths[0], ALLOWED_FACTOR * widths[1])
+        return None if abs(beyond) < width else bool(beyond <= 0.0)
+
+    ranked = tuple(
+        replace(
+            one,
+            rank=place,
+            ratio=max(one.loss, resolution) / least,
+            is_within=place == 1 or is_near(one),
+        )
+        for place, one in enumerate(standings, start=1)
+    )
+    return replace(now, standings=ranked, refused={**before.refused, **now.refused})
 
 
 def is_within(losses: Floats, best: Floats, resolution: float) -> bool | None:

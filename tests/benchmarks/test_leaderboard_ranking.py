@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.leaderboard.board import best_without_horizon, records
+from benchmarks.leaderboard.ranking import merge_boards
+from slotwise.errors import InvalidInput
 from tests.benchmarks.boards import Fared, make_board, make_case
 
 
@@ -137,3 +139,25 @@ def test_where_visitors_differ_the_share_of_their_gain_is_measured() -> None:
 def test_a_gain_that_does_not_exist_has_no_share(gains: dict[str, float] | None) -> None:
     case = make_case("case", {"good": Fared(900.0, 0.0)}, gains=gains)
     assert not {"gain_of_visitors", "gain_of_order"} & {*case.standings[0].measures}
+
+
+def test_a_policy_that_is_played_again_takes_its_place_among_those_that_are_not() -> None:
+    before = {
+        "paced-bayes": Fared(900.0, -5.0),
+        "queue-ts": Fared(600.0, -5.0),
+        "cucb": Fared(10.0, 900.0),
+    }
+    earlier = make_board(make_case("coupons", before), make_case("other", before))
+    again = make_board(make_case("coupons", {"paced-bayes": Fared(400.0, -5.0)}))
+    merged = merge_boards(again, earlier)
+    expected = make_case("coupons", {**before, "paced-bayes": Fared(400.0, -5.0)})
+    assert merged.cases[0].standings == expected.standings
+    assert merged.cases[1] == earlier.cases[1]
+    assert merged.notes[-1].startswith("paced-bayes: commit ")
+
+
+def test_boards_of_other_runs_are_not_mixed() -> None:
+    fared = {"paced-bayes": Fared(900.0, -5.0)}
+    one, other = make_case("coupons", fared), make_case("coupons", fared, n_runs=7)
+    with pytest.raises(InvalidInput, match="`n_runs` must be 7 on coupons"):
+        merge_boards(make_board(one), make_board(other))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from slotwise.policies.visitor_pages import Open
 from slotwise.service.alerting import alerts_of
 from slotwise.service.counting.attribution import (
     CLICKS,
@@ -17,6 +18,8 @@ from slotwise.service.counting.attribution import (
     StoredConversion,
     View,
 )
+from slotwise.service.counting.rates import LinkCounts
+from slotwise.service.learning import version_pages
 from slotwise.service.learning.early_feedback import AGES_S, EarlyFeedback, outcomes_by_age
 from slotwise.service.pool import Pool
 from slotwise.service.records import SECOND_US
@@ -202,6 +205,7 @@ def test_missing_sales_are_noticed_and_not_learned() -> None:
         closed = views[max(0, (at_s - 121) * 20) : max(0, (at_s - 120) * 20)]
         early.learn_settled(closed, REVENUE)
         was_missing.append(early.sales_are_missing)
+    assert {type(one) for one in was_missing} == {bool}  # it is stored with the version
     assert not any(was_missing[:300])
     assert all(was_missing[400:])
     counts = early.counts(LINKS, seconds(598))
@@ -255,6 +259,89 @@ def test_pages_learn_while_all_windows_are_open(open_service: OpenService, weigh
     for number in range(15):
         again.learner.learn(seconds(61 + number))
     assert expected_clicks(again) > 0.75
+
+
+OF_PHONES = dict(zip(RATES, sorted(RATES.values(), reverse=True), strict=True))
+"""Phones click on what others do not."""
+
+
+def visit_by_device(service: Service, n_views: int) -> None:
+    """Show pages to phones and desktops in turn, as `visit` does."""
+    rng = np.random.default_rng(2)
+    for number in range(n_views):
+        now_us, is_phone = seconds(number / 10), number % 2 == 0
+        said = {"device": "phone" if is_phone else "desktop"}
+        page = service.decider.decide("home", now_us, visitor=said)
+        rates = OF_PHONES if is_phone else RATES
+        clicked = [one.link_id for one in page.shown if rng.random() < rates[one.link_id]]
+        if clicked:
+            events = [click(one, page.decision_id) for one in clicked]
+            service.committer.submit_events(events, now_us + 1).result()
+        if number % 10 == 9:
+            service.learner.learn(now_us + 2)
+
+
+def clicks_by_device(service: Service, at_s: float) -> list[float]:
+    """Return the expected clicks of a page for a phone and for a desktop, over many draws."""
+    found = []
+    for said, rates in (("phone", OF_PHONES), ("desktop", RATES)):
+        pages = [
+            service.decider.propose("home", seconds(at_s), visitor={"device": said})
+            for _ in range(50)
+        ]
+        shown = [rates[one.link_id] for page in pages for one in page.shown]
+        found.append(sum(shown) / len(pages))
+    return found
+
+
+@pytest.mark.parametrize("weights", [{}, {"learn_slot_weights": True}])
+def test_pages_for_visitors_learn_while_all_windows_are_open(
+    open_service: OpenService, weights: Any
+) -> None:
+    """The best page of a kind has 1.0 clicks and a random one 0.6; nothing is stored as learned."""
+    features = {"device": ["phone", "desktop"]}
+    service = opened(open_service(), features=features, **weights)
+    visit_by_device(service, 500)
+    assert min(clicks_by_device(service, 50.5)) > 0.7
+    run = service._publisher.runs["home"]
+    kinds = run.early.counts_by_kind(run.pool.active, run.closed_until_us)
+    assert set(kinds) == {(("device", "phone"),), (("device", "desktop"),)}
+    total = run.early.counts(run.pool.active, run.closed_until_us)
+    np.testing.assert_allclose(sum(one.views for one in kinds.values()), total.views)
+    learned = service.knowledge("home")
+    assert learned is not None
+    for name in ("views", "sums", "rounds", "queue", "value_views"):
+        assert not learned.arrays[name].any(), name
+    assert run._fed is not None
+    assert not run._fed.player.counts.views.any()
+    service.close()
+    again = open_service()
+    for number in range(15):
+        again.learner.learn(seconds(51 + number))
+    assert min(clicks_by_device(again, 67)) > 0.7
+
+
+def test_of_too_many_kinds_of_visitors_those_with_most_views_are_learned(
+    open_service: OpenService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(version_pages, "MAX_CELLS", 6)  # one kind of visitor at the level of clicks
+    service = opened(open_service(), features={"device": ["phone", "desktop"]})
+    visit_by_device(service, 150)
+    run = service._publisher.runs["home"]
+    fed = run._fed
+    assert fed is not None
+    assert fed.ahead is not None
+    kinds = run.early.counts_by_kind(run.pool.active, 0)
+    kinds = {said: LinkCounts(counts.views.copy(), counts.sums) for said, counts in kinds.items()}
+    for said, counts in kinds.items():
+        counts.views[CLICKS] += 5.0 if said == (("device", "desktop"),) else 0.0
+        counts.views[REVENUE] = 0.0
+    views, of_values = fed.ahead._open_links, fed.ahead._open_values
+    open_views = Open(np.full_like(views, 1_000.0), np.full_like(of_values, 500.0))
+    learner, left = fed.ahead._with_early(kinds, open_views)
+    expected = kinds[("device", "desktop"),].views[CLICKS]
+    np.testing.assert_allclose(learner.form.knowledge(learner.state)["views"][CLICKS], expected)
+    np.testing.assert_allclose(left.links[CLICKS], 1_000.0 - expected)
 
 
 def test_windows_that_close_count_once(open_service: OpenService) -> None:

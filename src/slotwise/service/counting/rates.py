@@ -26,6 +26,10 @@ class LinkCounts(NamedTuple):
     views: Floats
     sums: Floats
 
+    def plus(self, more: LinkCounts) -> LinkCounts:
+        """Return the sum of both."""
+        return LinkCounts(self.views + more.views, self.sums + more.sums)
+
 
 class LinkRates(NamedTuple):
     """Estimated rates of links, with the variance of the first."""

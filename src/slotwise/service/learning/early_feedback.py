@@ -16,6 +16,8 @@ views. Every r_m has a prior of `PRIOR` outcomes, by which less comes in each st
 before. Old outcomes fade. A link whose delays differ from the pool's by more than chance has
 ratios of its own, drawn towards the pool's by `SHRINKAGE` outcomes.
 
+Where pages depend on the visitor, views are counted for each kind of visitor apart.
+
 Where sales stop coming, because the shop's reports of them are down, links must not look as if
 they had stopped earning: revenue then counts from closed windows only (`sales_are_missing`).
 """
@@ -25,6 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -43,6 +46,8 @@ from slotwise.service.pool import Pool
 from slotwise.service.records import SECOND_US
 
 ReadViews = Callable[[FoldPosition, int, int], list[View]]
+Said = tuple[tuple[str, Any], ...]
+"""What a caller said of a visitor; empty where pages do not depend on it."""
 
 AGES_S = (1, 3, 9, 27, 81, 243, 729, 2_187, 6_561, 19_683, 59_049, 177_147, 531_441, 1_594_323)
 """Ages at which views are read again; only those before a window closes matter."""
@@ -75,8 +80,9 @@ class _Batch:
 
     after_us: int
     until_us: int
-    links: dict[str, list[float]] = field(default_factory=dict)
-    """By link: views, clicks and revenue as a share of the most a click can bring."""
+    links: dict[tuple[Said, str], list[float]] = field(default_factory=dict)
+    """By kind of visitor and link: views, clicks and revenue as a share of the most a click can
+    bring."""
     n_views: int = 0
     n_sales: int = 0
     n_ages: int = 0
@@ -90,6 +96,7 @@ class EarlyFeedback:
         self._batches: list[_Batch] = []
         self._read_to_us: int | None = None
         self._windows_us = (0, 0)
+        self._has_kinds = False
         self._came = np.zeros((len(LEVELS), 2, len(AGES_S)))
         """By level: outcomes that came by an age, and by the next one, of the same views."""
         self._came_of: dict[str, Floats] = {}
@@ -101,15 +108,24 @@ class EarlyFeedback:
 
     # Reading
 
-    def refresh(self, read: ReadViews, pool: Pool, weights: Sequence[float], now_us: int) -> bool:
+    def refresh(
+        self,
+        read: ReadViews,
+        pool: Pool,
+        weights: Sequence[float],
+        now_us: int,
+        has_kinds: bool = False,
+    ) -> bool:
         """Read new views, and those that have reached the next age; say whether there were any.
 
         `read` returns at most so many views whose click windows close after one position, up to a
-        time. `weights` are those of slots; none where all slots are alike.
+        time. `weights` are those of slots; none where all slots are alike. Kinds of visitors are
+        counted apart where `has_kinds`.
         """
         settings = pool.settings
         windows_us = settings.click_window_s * SECOND_US, settings.revenue_window_s * SECOND_US
-        if windows_us != self._windows_us:
+        if (windows_us, has_kinds) != (self._windows_us, self._has_kinds):
+            self._has_kinds = has_kinds
             self._start(windows_us, now_us)
         assert self._read_to_us is not None
         if now_us - self._read_to_us >= AGES_S[0] * SECOND_US:
@@ -169,20 +185,21 @@ class EarlyFeedback:
                 self._batches.insert(place + 1, _Batch(last_us, batch.until_us))
                 batch.until_us = last_us
         resets = {link_id: link.counted_from_us for link_id, link in pool.links.items()}
-        links: dict[str, list[float]] = {}
+        links: dict[tuple[Said, str], list[float]] = {}
         n_sales, first = 0, max(batch.n_ages - 1, 0)
         for view in views:
             if not self._has_windows_of_pool(view):
                 continue
+            kind = tuple(view.decision.visitor.items()) if self._has_kinds else ()
             for shown in view.decision.shown:
                 if view.decision.issued_us < resets.get(shown.link_id, 0):
                     continue
                 weight = weights[min(shown.position, len(weights)) - 1] if weights else 1.0
-                links.setdefault(shown.link_id, [0.0, 0.0, 0.0])[0] += weight
+                links.setdefault((kind, shown.link_id), [0.0, 0.0, 0.0])[0] += weight
             came = outcomes_by_age(view, n_ages, first) if view.clicks else {}
             for link_id, of_link in came.items():
-                for level in LEVELS if link_id in links else ():
-                    links[link_id][1 + level] += of_link[level, -1]
+                for level in LEVELS if (kind, link_id) in links else ():
+                    links[kind, link_id][1 + level] += of_link[level, -1]
                 n_sales += of_link[REVENUE, -1] > 0.0
                 for age in range(first, n_ages - 1):
                     for level in LEVELS:
@@ -208,8 +225,8 @@ class EarlyFeedback:
                 and last.n_views + batch.n_views <= MAX_BATCH
                 and batch.until_us - last.after_us <= AGES_S[batch.n_ages - 1] * SECOND_US // 4
             ):
-                for link_id, sums in batch.links.items():
-                    known = last.links.setdefault(link_id, [0.0, 0.0, 0.0])
+                for cell, sums in batch.links.items():
+                    known = last.links.setdefault(cell, [0.0, 0.0, 0.0])
                     for place, number in enumerate(sums):
                         known[place] += number
                 last.until_us = batch.until_us
@@ -310,14 +327,25 @@ class EarlyFeedback:
         self._expected_sales += share * n_views * sales / settled
         self._found_sales += max(n_sales - batch.n_sales, 0)
         if self._expected_sales >= FEW_SALES:
-            self.sales_are_missing = self._found_sales < MISSING * self._expected_sales
+            # a bool of numpy could not be stored with the version
+            self.sales_are_missing = bool(self._found_sales < MISSING * self._expected_sales)
             self._expected_sales = self._found_sales = 0.0
 
     # Counting
 
     def counts(self, link_ids: Sequence[str], closed_until_us: int) -> LinkCounts:
         """Return what open views of these links count as; those that are settled left out."""
-        views, sums = np.zeros((2, len(LEVELS), len(link_ids)))
+        total = LinkCounts(*np.zeros((2, len(LEVELS), len(link_ids))))
+        for of_kind in self.counts_by_kind(link_ids, closed_until_us).values():
+            for sums, more in zip(total, of_kind, strict=True):
+                sums += more
+        return total
+
+    def counts_by_kind(
+        self, link_ids: Sequence[str], closed_until_us: int
+    ) -> dict[Said, LinkCounts]:
+        """Return the same as `counts` for each kind of visitor."""
+        kinds: dict[Said, LinkCounts] = {}
         places = {link_id: place for place, link_id in enumerate(link_ids)}
         for level in LEVELS:
             is_missing = level == REVENUE and self.sales_are_missing
@@ -328,16 +356,18 @@ class EarlyFeedback:
             for batch in self._batches:
                 if not batch.n_ages or batch.after_us + window_us <= closed_until_us:
                     continue
-                for link_id, (n_views, *outcomes) in batch.links.items():
+                for (kind, link_id), (n_views, *outcomes) in batch.links.items():
                     place = places.get(link_id)
                     if place is None:
                         continue
                     if link_id not in own:
                         own[link_id] = self._shares_of(level, link_id, pooled)
                     share = own[link_id][batch.n_ages - 1]
-                    views[level, place] += share * n_views
-                    sums[level, place] += outcomes[level]
-        return LinkCounts(views, sums)
+                    if kind not in kinds:
+                        kinds[kind] = LinkCounts(*np.zeros((2, len(LEVELS), len(link_ids))))
+                    kinds[kind].views[level, place] += share * n_views
+                    kinds[kind].sums[level, place] += outcomes[level]
+        return kinds
 
 
 def outcomes_by_age(view: View, n_ages: int, first: int = 0) -> dict[str, Floats]:

@@ -31,12 +31,11 @@ from slotwise.service.counting.attribution import (
 from slotwise.service.counting.counters import add_counters
 from slotwise.service.counting.rates import (
     LinkCounts,
-    LinkRates,
     count_known,
     estimate_rates,
     link_counts,
 )
-from slotwise.service.learning.early_feedback import EarlyFeedback
+from slotwise.service.learning.early_feedback import EarlyFeedback, Said
 from slotwise.service.learning.pool_player import (
     PoolPlayer,
     RoundPosition,
@@ -59,7 +58,7 @@ def pool_counts(pool: Pool, counters: Counters) -> LinkCounts:
     if not pool.known_us:
         return counts
     known = count_known(pool.known_counts(), pool.active, scale)
-    return LinkCounts(counts.views + known.views, counts.sums + known.sums)
+    return counts.plus(known)
 
 
 MAX_GROUPS = 128
@@ -485,15 +484,18 @@ class PoolRun:
                 self.pool,
                 weights,
                 now_us,
+                has_kinds=fed is not None and fed.ahead is not None,
             )
 
     def _uses_early(self, fed: PoolPlayer | None) -> bool:
-        """Say whether feedback counts before windows close: as counts, for all visitors alike."""
+        """Say whether feedback counts before windows close."""
         if fed is None:
             return bool(self.pool.policy().needs.takes_counts)
+        if fed.ahead is not None:
+            return fed.ahead.learns_early
         form = fed.player.form
         is_steady = not form.moves_each_round or form.carries_surplus
-        return fed.ahead is None and fed.player.takes_counts and is_steady
+        return fed.player.takes_counts and is_steady
 
     def draft(self, shown: Shown, now_us: int) -> Draft:
         """Return all that the next version is made of, to be worked on without the lock."""
@@ -501,7 +503,7 @@ class PoolRun:
             fed, pool = self._fed_player(), self._pool_of_run()
             has_rules = pool.settings.rules or pool.scheduled
             within = pool.ruled_page(now_us, self.progress.paced) if has_rules else None
-            early = None
+            early, of_kinds = None, dict[Said, LinkCounts]()
             if self._uses_early(fed):
                 early = self.early.counts(pool.active, self.closed_until_us)
             open_views = visitors = None
@@ -510,8 +512,13 @@ class PoolRun:
                 open_views = self._open_views.views(pool.active, pool.settings, now_us)
             if fed is not None and fed.ahead is not None:
                 fed.ahead.note_shown(shown.views, pool.settings, now_us)
-                rules = None if within is None else within.rules
-                visitors = fed.ahead.for_visitors(open_views, self._rates(fed, pool), rules)
+                rules, rates = None if within is None else within.rules, self._counts(fed, pool)
+                if early is not None:
+                    rates = rates.plus(early)
+                    of_kinds = self.early.counts_by_kind(pool.active, self.closed_until_us)
+                visitors = fed.ahead.for_visitors(
+                    open_views, estimate_rates(rates), rules, of_kinds
+                )
             pages = None
             if fed is not None and visitors is None:
                 pages = AveragePages(fed.player.move(fed.player.problem, fed.player.pool))
@@ -549,10 +556,8 @@ class PoolRun:
             self.published = last._replace(visitors=pages)
             return self.published
 
-    def _rates(self, fed: PoolPlayer, pool: Pool) -> LinkRates:
-        if fed.slots_differ:
-            return estimate_rates(fed.exposure())
-        return estimate_rates(pool_counts(pool, self.counters))
+    def _counts(self, fed: PoolPlayer, pool: Pool) -> LinkCounts:
+        return fed.exposure() if fed.slots_differ else pool_counts(pool, self.counters)
 
     def take(self, draft: Draft, version: Version) -> Learned:
         """Take over a version that was made from a draft; return what to store."""

@@ -19,7 +19,6 @@ from slotwise.features import Features
 from slotwise.selection.page_within_rules import PageRules, solve_within
 from slotwise.service.counting.attribution import Counters
 from slotwise.service.counting.rates import (
-    LinkCounts,
     LinkRates,
     estimate_rates,
     floor_report,
@@ -69,7 +68,7 @@ def publish(draft: Draft, now_us: int, rng: np.random.Generator) -> Version:
     if n_links == 0:
         return _empty(draft.pool, version, now_us)
     settled = draft.exposure or pool_counts(draft.pool, draft.counters)
-    counts = settled if draft.early is None else _sum_counts(settled, draft.early)
+    counts = settled if draft.early is None else settled.plus(draft.early)
     rates = estimate_rates(counts)
     n_slots = min(pool.slots, n_links)
     pages, fallback = draft.pages, ""
@@ -147,10 +146,6 @@ def _price(draft: Draft, rates: LinkRates, n_slots: int) -> float:
     rules = draft.within.rules
     value = np.minimum(rates.revenue * rules.boost, 1.0)
     return float(switching(solve_within)(rules, value, rates.clicks, floor).price)
-
-
-def _sum_counts(settled: LinkCounts, early: LinkCounts) -> LinkCounts:
-    return LinkCounts(settled.views + early.views, settled.sums + early.sums)
 
 
 def _for_visitors(published: Published, draft: Draft, visitors: ForVisitors) -> Published:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +25,7 @@ from slotwise.policies.visitor_pages import Open, VisitorPages
 from slotwise.problem import Problem
 from slotwise.selection.page_within_rules import PageRules
 from slotwise.service.counting.rates import LinkCounts, LinkRates, solve_page
+from slotwise.service.learning.early_feedback import Said
 from slotwise.service.published_version import PagesForVisitors, VisitorKind
 from slotwise.service.records import SECOND_US, DecisionRecord, PoolSettings
 
@@ -39,8 +40,12 @@ MAX_ROUNDS_AHEAD = 256
 MIN_ROUNDS_AHEAD = 64
 LINKS_AHEAD = 1_000_000
 """Links that are scored for one version, where that leaves `MIN_ROUNDS_AHEAD` rounds."""
+MAX_CELLS = 20_000
+"""Pairs of a kind of visitor and a link, at each level, that one version learns of open views."""
 CHOICES = 64
 """Choices for a page of a policy that samples, or rounds ahead of one that moves each round."""
+
+NOTHING_EARLY: Mapping[Said, LinkCounts] = {}
 
 
 class AveragePages:
@@ -242,12 +247,24 @@ class VisitorsAhead:
         for open_values in self._open_values:
             np.add.at(open_values, (values, links), np.float32(1.0))
 
+    @property
+    def learns_early(self) -> bool:
+        """Whether feedback counts before windows close."""
+        return self._making is not None
+
     def for_visitors(
-        self, open_views: Floats | None, rates: LinkRates, rules: PageRules | None = None
+        self,
+        open_views: Floats | None,
+        rates: LinkRates,
+        rules: PageRules | None = None,
+        early: Mapping[Said, LinkCounts] = NOTHING_EARLY,
     ) -> ForVisitors:
-        """Return what the next version shows to each visitor."""
+        """Return what the next version shows to each visitor.
+
+        `early` is what open views of each kind of visitor count as; `rates` contain it.
+        """
         problem, visitors = self.player.problem, self._latest_visitors()
-        pages = self._pages_ahead(open_views, rates, visitors)
+        pages = self._pages_ahead(open_views, rates, visitors, early)
         probabilities, clicks = np.zeros(problem.n_links), 0.0
         different, counts = np.unique(visitors, axis=0, return_counts=True)
         segments = [_SegmentSeen(problem.n_links) for _ in problem.segment_floor_places]
@@ -275,7 +292,7 @@ class VisitorsAhead:
         """Return the pages of what was learned, at prices of a version that was stored."""
         if self._making is None:
             return ChosenPages(self.player.copy(), rates)
-        return self._pages(Open(self._open_links, self._open_values), prices)
+        return self._pages(self.player, Open(self._open_links, self._open_values), prices)
 
     def open_bytes(self) -> tuple[bytes, bytes]:
         """Return the views that were open when the last version was made, to be stored."""
@@ -292,9 +309,17 @@ class VisitorsAhead:
         return len(self.player.problem.segment_floor_places)
 
     def _pages_ahead(
-        self, open_views: Floats | None, rates: LinkRates, visitors: Links
+        self,
+        open_views: Floats | None,
+        rates: LinkRates,
+        visitors: Links,
+        early: Mapping[Said, LinkCounts],
     ) -> PagesForVisitors:
-        """Return pages at the prices of the next rounds, which are those of `visitors`."""
+        """Return pages at the prices of the next rounds, which are those of `visitors`.
+
+        Links are scored by what open views have brought so far. What is owed to floors is that of
+        settled views, with the clicks that all open ones are expected to bring.
+        """
         player = self.player
         if self._making is None:
             ahead = player.copy()
@@ -304,16 +329,38 @@ class VisitorsAhead:
         assert open_views is not None  # these policies move each round
         self._open_links[:] = open_views
         opened = Open(self._open_links, self._open_values)
-        pages = self._pages(opened, np.zeros(1 + self._n_floors))
+        knows, left = self._with_early(early, opened) if early else (player, opened)
+        pages = self._pages(knows, left, np.zeros(1 + self._n_floors))
         n_links = player.problem.n_links
         n_rounds = min(MAX_ROUNDS_AHEAD, max(MIN_ROUNDS_AHEAD, LINKS_AHEAD // n_links))
         ahead_of = (player.state, pages, visitors, opened, rates.clicks, n_rounds)
         return pages.with_prices(self._making.prices_ahead(*ahead_of))
 
-    def _pages(self, opened: Open, prices: Floats) -> VisitorPages:
+    def _with_early(self, early: Mapping[Said, LinkCounts], opened: Open) -> tuple[Player, Open]:
+        """Return a copy that has learned from open views, and what is left of them.
+
+        Where visitors are of too many kinds, those with most views are learned from.
+        """
+        player, n_cells = self.player, 0
+        learner = player.move(player.problem, player.pool)
+        links, values = np.zeros_like(opened.links), np.zeros_like(opened.values)
+        for said, counts in sorted(early.items(), key=lambda one: -one[1].views[0].sum()):
+            n_cells += int(np.count_nonzero(counts.views))
+            if n_cells > MAX_CELLS:
+                break
+            places = np.array(player.features.stored_places(dict(said), is_counted=False), np.int64)
+            learner.learn_counts(totals_of(counts, places))
+            links += counts.views
+            values[:, places] += counts.views[:, None].astype(np.float32)
+        left = Open(
+            np.maximum(opened.links - links, 0.0), np.maximum(opened.values - values, np.float32(0))
+        )
+        return learner, left
+
+    def _pages(self, player: Player, opened: Open, prices: Floats) -> VisitorPages:
         n_floors = self._n_floors
         shaped = prices.reshape(-1, 1 + n_floors) if n_floors else prices
-        pages: VisitorPages = self._making.pages_of(self.player.state, opened, shaped)
+        pages: VisitorPages = self._making.pages_of(player.state, opened, shaped)
         return pages
 
     def _of_segment(
