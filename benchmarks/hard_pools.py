@@ -1,6 +1,7 @@
 """Where the default loses most: `python -m benchmarks.hard_pools KIND [--pools 10] [--runs 4]`.
 
-    bait     three links in ten are clicked on much and never sell; against queue-ts
+    bait     three links in ten are clicked on much and never sell; against queue-ts, and against
+             the default with the prior of before decision 0031 ("pooled prior")
     bursts   a tenth of the links is clicked on three times as much for short times; against
              queue-ts
     large    8 of 500 links for 5,000 rounds
@@ -8,7 +9,7 @@
 
 The last two compare the default with the same policy that starts with counts: those of 20 or 100
 page views of each link, and those of another pool, of which only the means over its links are
-known ("earlier pool").
+known ("earlier pool"), or known wrongly: three times as many clicks.
 
 The numbers are regret plus priced shortfall, in per cent of the best fixed mix, of the first
 1,000 rounds and of all, on pools drawn from a seed. Differences have two standard errors over
@@ -20,15 +21,21 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from benchmarks.leaderboard.cases import bait_pool, burst_links
+from slotwise.compile import hot
 from slotwise.environments import BernoulliLinks
 from slotwise.environments.datasets import Dataset, ads_recipe, look_ahead
 from slotwise.player.player import LinkTotals, Player
 from slotwise.policies import NOBODY, PacedBayes, Policy, QueueTS
+from slotwise.policies.joint_posterior import HALF_WEIGHT, PSEUDO_LINK
+from slotwise.policies.link_posterior import UNIT
+from slotwise.policies.paced_bayes import choose
+from slotwise.policies.policy import Visitor
 from slotwise.problem import Problem
 from slotwise.simulation.engine import play_run
 from slotwise.simulation.optimum import find_optimum
@@ -67,13 +74,15 @@ def views_of_links(n_views: int) -> Known:
     return known
 
 
-def means_of_earlier_pool(make: Callable[[int], Dataset], seed: int) -> Known:
+def means_of_earlier_pool(
+    make: Callable[[int], Dataset], seed: int, exaggerated: float = 1.0
+) -> Known:
     """Return the means over the links of another pool, as one click on every link.
 
     That is the weight of the prior that the default fits: its smaller parameter is 1.
     """
     earlier = make(seed)
-    click_rate = float(earlier.click_rate.mean())
+    click_rate = exaggerated * float(earlier.click_rate.mean())
     worth = float(earlier.revenue_per_click.mean())
 
     def known(pool: Dataset, rng: np.random.Generator) -> tuple[Any, Any, Any]:
@@ -94,6 +103,34 @@ def known_state(pool: Dataset, problem: Problem, known: Known, seed: int) -> Any
     return player.state
 
 
+@hot
+def choose_by_pooled_prior(state: Any, visitor: Visitor, rng: np.random.Generator) -> None:
+    """Choose by a prior of revenue per click that is what all links earn over all their clicks."""
+    evidence, posterior = state.evidence, state.posterior
+    clicks = revenue = 0.0
+    for level in range(2):
+        total = PSEUDO_LINK
+        weighted = PSEUDO_LINK * (0.5 if level == 0 else 0.25 * posterior.sales[UNIT])
+        for link in range(len(posterior.width)):
+            weight = 1.0 / (evidence.views[level, link] + HALF_WEIGHT)
+            total += weight * evidence.views[level, link]
+            weighted += weight * evidence.sums[level, link]
+        clicks, revenue = (weighted / total, 0.0) if level == 0 else (clicks, weighted / total)
+    mean = posterior.pool[0] * revenue / clicks
+    if posterior.pool[1] != mean:
+        posterior.pool[1] = mean
+        for link in range(len(posterior.width)):
+            posterior.is_stale[link] = True
+    choose(state, visitor, rng)
+
+
+@dataclass(frozen=True)
+class PooledPrior(PacedBayes):
+    """The default with the prior of before decision 0031, but for the expected price."""
+
+    choose: ClassVar[Any] = staticmethod(choose_by_pooled_prior)
+
+
 class Kind(NamedTuple):
     """How pools are drawn, for how many rounds they are played, and by whom."""
 
@@ -111,13 +148,14 @@ def kind_of(name: str, n_rounds: int | None, seed: int) -> Kind:
         rounds = n_rounds or 20_000
         rival: dict[str, Known | Policy] = {"queue-ts": QueueTS(horizon=rounds, prior="fitted")}
         if name == "bait":
-            return Kind(bait_pool, rounds, rival)
+            return Kind(bait_pool, rounds, {**rival, "pooled prior": PooledPrior()})
         return Kind(ads_recipe, rounds, rival, burst_links)
     make = large_pool if name == "large" else tiny_pool
     known: dict[str, Known | Policy] = {
         f"{n} views of each link known": views_of_links(n) for n in (20, 100)
     }
     known["earlier pool"] = means_of_earlier_pool(make, seed - 1)
+    known["earlier pool, clicks x 3"] = means_of_earlier_pool(make, seed - 1, 3.0)
     return Kind(make, n_rounds or (5_000 if name == "large" else 20_000), known)
 
 

@@ -17,6 +17,9 @@ before that, by a simulated clock (`--case`), with and without learning from ope
             page views, and the clicks of each thousand views against the floor.
     visitors
             the same in shops whose visitors are of six segments.
+    until   20 fresh pools that end after so many views, at five views a second and windows of 100
+            views. Prints the regret plus priced shortfall where the pool's `until` says so, against
+            that where it does not.
 
 `--links` gives some links delays of their own, `--bots` adds bots that click at once and never buy,
 and `--outage` loses the sales of the third sixth of the views.
@@ -28,6 +31,7 @@ import argparse
 import contextlib
 import heapq
 import itertools
+import math
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -36,6 +40,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.leaderboard.cases import fresh_cases
 from benchmarks.shops import halfway_floor, segment_shop
 from slotwise import SegmentLinks
 from slotwise.policies import default_policy
@@ -121,13 +126,26 @@ def play(
 def _pages(
     visitors: Visitors, window_views: int, n_views: int, policy: str, seed: int, n_unseen: int
 ) -> Iterator[list[int]]:
-    rng = np.random.default_rng(seed)
     service = Service(MemoryStore(), ServiceOptions(seed=seed, commit_by_hand=True))
     window_s = max(1, window_views // VIEWS_PER_S)
     _make_pool(service, visitors, window_s, window_s, policy)
+    yield from _shown(
+        service, visitors, VIEWS_PER_S, n_views, np.random.default_rng(seed), n_unseen
+    )
+
+
+def _shown(
+    service: Service,
+    visitors: Visitors,
+    views_per_s: int,
+    n_views: int,
+    rng: np.random.Generator,
+    n_unseen: int = 0,
+) -> Iterator[list[int]]:
+    """Yield the links of pages whose feedback comes at once; a version is made every 100 views."""
     for number in range(n_views):
-        now_us = START_US + number * SECOND_US // VIEWS_PER_S
-        if number % VIEWS_PER_S == 0:
+        now_us = START_US + number * SECOND_US // views_per_s
+        if number % 100 == 0:
             service.learner.learn(now_us)
         for _ in range(n_unseen):
             service.decider.propose(POOL, now_us)
@@ -142,7 +160,12 @@ def _pages(
 
 
 def _make_pool(
-    service: Service, visitors: Visitors, click_window_s: int, revenue_window_s: int, policy: str
+    service: Service,
+    visitors: Visitors,
+    click_window_s: int,
+    revenue_window_s: int,
+    policy: str,
+    until_us: int = 0,
 ) -> None:
     settings = PoolSettings(
         pool_id=POOL,
@@ -153,6 +176,7 @@ def _make_pool(
         click_window_s=click_window_s,
         revenue_window_s=revenue_window_s,
         policy=policy,
+        until_us=until_us,
         features={"kind": [f"s{k}" for k in range(len(visitors.clicks))]}
         if visitors.shares is not None
         else {},
@@ -370,6 +394,32 @@ def _row(numbers: Iterable[float]) -> str:
     return " ".join(f"{one:.3f}" for one in numbers)
 
 
+def until_case(n_pools: int, n_views: int, seed: int) -> None:
+    """Print what pools lose that know their end, over what they lose without."""
+    logs, views_per_s = [], 5
+    for case in fresh_cases(n_pools, seed):
+        pool = case.dataset
+        rates = pool.click_rate, pool.revenue_per_click
+        visitors = Visitors(*rates, pool.n_slots, pool.click_floor)
+        program = solve(rates[0] * rates[1], rates[0], pool.n_slots, pool.click_floor)
+        price = program.shadow_price if math.isfinite(program.shadow_price) else 1.0
+        lost = []
+        for until_us in (0, START_US + n_views * SECOND_US // views_per_s):
+            service = Service(MemoryStore(), ServiceOptions(seed=seed, commit_by_hand=True))
+            windows_s = (100 // views_per_s, 100 // views_per_s)
+            _make_pool(service, visitors, *windows_s, default_policy().name, until_us)
+            rng, revenue, clicks = np.random.default_rng(seed), 0.0, 0.0
+            for shown in _shown(service, visitors, views_per_s, n_views, rng):
+                revenue += (rates[0] * rates[1])[shown].sum()
+                clicks += rates[0][shown].sum()
+            missing = max(0.0, pool.click_floor * n_views - clicks)
+            lost.append(program.value * n_views - revenue + price * missing)
+        logs.append(math.log(lost[1] / lost[0]))
+        print(f"{case.name}: {lost[0]:,.1f}, with until {lost[1]:,.1f}", flush=True)
+    error = 2.0 * float(np.std(logs, ddof=1)) / math.sqrt(len(logs))
+    print(f"geometric mean of the ratios {math.exp(np.mean(logs)):.3f} ± {error:.3f}", flush=True)
+
+
 def _best(visitors: Visitors) -> float:
     """Return the revenue of the best mix; where visitors differ, of the best that knows them."""
     if visitors.shares is not None:
@@ -405,7 +455,7 @@ def main() -> None:
     parser.add_argument("--policy", default=default_policy().name)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--unseen", type=int, default=0, help="pages not seen, for each seen one")
-    parser.add_argument("--case", choices=["shop", "early", "visitors"])
+    parser.add_argument("--case", choices=["shop", "early", "visitors", "until"])
     parser.add_argument("--pools", type=int, nargs="+", default=[1, 3, 5, 7])
     parser.add_argument("--rate", type=float, default=1.0, help="page views a second of the shop")
     parser.add_argument("--links", type=int, default=0, help="every so many links are slow")
@@ -420,6 +470,9 @@ def main() -> None:
         make = make_pool if asked.case == "early" else make_shop
         delays = Delays((0.95, 0.5), (1.0, 1.0), (50, 50), *odd)
         early_case(delays, asked.pools, asked.views, asked.seed, make)
+        return
+    if asked.case == "until":
+        until_case(20, asked.views, asked.seed)
         return
     if asked.case == "shop":
         shop = Delays((0.95, 0.5), (60.0, 3_600.0), (1_800, 86_400), *odd)

@@ -57,12 +57,13 @@ def test_the_rows_of_hard_pools(
     assert lines[0].count("(+0.0 ± 0.0 against the default)") == 2
     names = [line.partition(", ")[2].partition(":")[0] for line in lines[1:]]
     if kind in ("bait", "bursts"):
-        assert names == ["queue-ts"]
+        assert names == ["queue-ts", *["pooled prior"] * (kind == "bait")]
     else:
         assert names == [
             "20 views of each link known",
             "100 views of each link known",
             "earlier pool",
+            "earlier pool, clicks x 3",
         ]
 
 

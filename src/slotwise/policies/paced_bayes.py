@@ -425,6 +425,7 @@ class PacedBayes(QueuePolicy):
     def plan_for(self, state: PacedBayesState, n_rounds: float) -> PacedBayesState:
         """Return the state with a horizon after so many rounds to come."""
         horizon = float(state.evidence.rounds[0]) + n_rounds
+        state.posterior.is_stale[:] = True  # widths depend on the horizon
         return state._replace(posterior=state.posterior._replace(horizon=horizon))
 
     def knowledge(self, state: PacedBayesState) -> Knowledge:
