@@ -435,7 +435,7 @@ def _best(visitors: Visitors) -> float:
 def learn_when_settled() -> Iterator[None]:
     """Let views count only when their windows close."""
     refresh = EarlyFeedback.refresh
-    EarlyFeedback.refresh = lambda *_: False  # type: ignore[method-assign]
+    EarlyFeedback.refresh = lambda *_, **__: False  # type: ignore[method-assign]
     try:
         yield
     finally:

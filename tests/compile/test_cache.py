@@ -14,7 +14,9 @@ import pytest
 import slotwise
 from slotwise.compile import cache
 from slotwise.compile.cache import _remove_unused, code_file, digest_of, write_whole
+from slotwise.policies import cucb, queue_ts
 from slotwise.selection.rounding import draw_page
+from slotwise.simulation.engine import _page_of, _playing
 
 PACKAGE = Path(slotwise.__file__).parent
 
@@ -179,3 +181,13 @@ def test_without_a_folder_nothing_is_stored(
     occupied.touch()
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(occupied))
     assert cache.cache_folder.__wrapped__() is None
+
+
+def test_loops_that_differ_in_a_part_of_a_part_have_files_of_their_own() -> None:
+    """A policy that changes `choose` alone would otherwise play as the one it is made from."""
+    rest = (cucb.learn, cucb.choose, cucb.choose, cucb.choose, cucb.choose)
+    files = {
+        code_file(_playing(_page_of(choose), *rest), "entry", "[]")
+        for choose in (cucb.choose, queue_ts.choose)
+    }
+    assert len(files) == 2

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from slotwise.errors import InvalidInput
-from slotwise.policies import PacedBayes
+from slotwise.player.player import Player
+from slotwise.policies import NOBODY, PacedBayes
+from slotwise.problem import Problem
+from slotwise.service.counting.rates import LinkCounts, estimate_rates
+from slotwise.service.learning.version_pages import AveragePages, totals_of
 from slotwise.service.service import Service
 from tests.service.conftest import OpenService
 from tests.service.rows import T0, link, pool, seconds
@@ -63,6 +68,25 @@ def test_a_pool_plans_for_the_page_views_until_its_end(
     planned.clear()
     view(service, END_S, END_S + 300)
     assert planned == []
+
+
+def test_pages_of_a_version_depend_on_the_end() -> None:
+    """Links with few views are tried where many page views are to come, and else not."""
+    problem, rng = Problem(20, 2, click_floor=0.1), np.random.default_rng(1)
+    views, clicks = np.full(20, 40.0), np.full(20, 0.1)
+    views[:3], clicks[:3] = 2_000.0, 0.3
+    counts = LinkCounts(np.stack([views, views]), np.stack([clicks, 0.5 * clicks]) * views)
+    rates = estimate_rates(counts)
+
+    def shown(n_views: float) -> float:
+        player = Player.start(problem, PacedBayes(), range(20))
+        player.learn_counts(totals_of(counts, NOBODY))
+        pages = AveragePages(player)
+        pages.plan_for(n_views)
+        return float(pages.probabilities(rng, 64, rates)[3:].sum())
+
+    assert shown(10.0) == 0.0
+    assert shown(1e6) > 1.0
 
 
 def test_no_end_is_guessed(open_service: OpenService, planned: list[float]) -> None:

@@ -62,9 +62,18 @@ def digest_of(function: Any) -> str | None:
 
     None if a source is not a file, as in an interactive session.
     """
-    function = getattr(function, "py_func", function)
-    cells = [cell.cell_contents for cell in function.__closure__ or ()]
-    return digest_of_sources([function, *(getattr(cell, "py_func", cell) for cell in cells)])
+    return digest_of_sources(_parts_of(function))
+
+
+def _parts_of(function: Any) -> list[Any]:
+    """Return a function and all that it was made of: functions in its closure, and in theirs."""
+    parts, waiting = list[Any](), [function]
+    while waiting:
+        part = getattr(waiting[0], "py_func", waiting[0])
+        cells = [cell.cell_contents for cell in getattr(part, "__closure__", None) or ()]
+        waiting = waiting[1:] + ([] if any(part is one for one in parts) else cells)
+        parts.append(part)
+    return parts
 
 
 def digest_of_sources(parts: Iterable[Any]) -> str | None:
@@ -187,10 +196,10 @@ def code_file(function: Any, kind: str, types: str) -> Path | None:
     folder, digest = cache_folder(), digest_of(function)
     if folder is None or digest is None:
         return None
-    cells = [cell.cell_contents for cell in function.__closure__ or ()]
-    if not all(hasattr(cell, "__qualname__") for cell in cells):
+    parts = _parts_of(function)
+    if not all(hasattr(part, "__qualname__") for part in parts):
         return None  # a value that is in no source
-    names = [f"{part.__module__}.{part.__qualname__}" for part in (function, *cells)]
+    names = [f"{part.__module__}.{part.__qualname__}" for part in parts]
     key = hashlib.sha256("\n".join([kind, digest, *names, types]).encode())
     return folder / f"{function.__name__}-{key.hexdigest()[:32]}.code"
 

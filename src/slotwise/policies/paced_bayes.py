@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -422,11 +422,9 @@ class PacedBayes(QueuePolicy):
         _price_levels(state, NO_FLOOR)
         return state
 
-    def plan_for(self, state: PacedBayesState, n_rounds: float) -> PacedBayesState:
-        """Return the state with a horizon after so many rounds to come."""
-        horizon = float(state.evidence.rounds[0]) + n_rounds
-        state.posterior.is_stale[:] = True  # widths depend on the horizon
-        return state._replace(posterior=state.posterior._replace(horizon=horizon))
+    def plan_for(self, state: PacedBayesState, n_rounds: float) -> Policy:
+        """Return the policy with a horizon after so many rounds to come."""
+        return replace(self, horizon=max(1, round(float(state.evidence.rounds[0]) + n_rounds)))
 
     def knowledge(self, state: PacedBayesState) -> Knowledge:
         """Return the evidence, the queues, what was fitted to the pool and what was forgotten."""

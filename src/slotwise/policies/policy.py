@@ -225,9 +225,12 @@ class Policy:
         """Return the state of a policy that has seen nothing."""
         raise NotImplementedError
 
-    def plan_for(self, state: Any, n_rounds: float) -> Any:  # noqa: ARG002 - overridden by some
-        """Return the state with a horizon after so many rounds to come, if the policy uses one."""
-        return state
+    def plan_for(self, state: Any, n_rounds: float) -> Policy:  # noqa: ARG002 - overridden by some
+        """Return the policy with a horizon after so many rounds to come, if it uses one.
+
+        States that it restores or moves then plan for it; `state` is one that has learned so far.
+        """
+        return self
 
     def knowledge(self, state: Any) -> Knowledge:
         """Return copies of the arrays that hold everything the state has learned."""

@@ -61,7 +61,9 @@ class AveragePages:
     def plan_for(self, n_views: float) -> None:
         """Let a policy that uses a horizon plan for so many page views to come."""
         player = self._player
-        player.state = player.form.plan_for(player.state, n_views)
+        known = player.form.knowledge(player.state)
+        player.form = player.form.plan_for(player.state, n_views)
+        player.state = player.form.restore(player.problem, known)
 
     def expect_views(self, views: Floats, rates: LinkRates) -> None:
         """Take in what views that are still open are expected to bring, where that steers pages.
