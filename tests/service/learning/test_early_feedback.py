@@ -303,7 +303,7 @@ def test_pages_for_visitors_learn_while_all_windows_are_open(
     service = opened(open_service(), features=features, **weights)
     visit_by_device(service, 500)
     assert min(clicks_by_device(service, 50.5)) > 0.7
-    run = service._publisher.runs["home"]
+    run = service.publisher.runs["home"]
     kinds = run.early.counts_by_kind(run.pool.active, run.closed_until_us)
     assert set(kinds) == {(("device", "phone"),), (("device", "desktop"),)}
     total = run.early.counts(run.pool.active, run.closed_until_us)
@@ -327,7 +327,7 @@ def test_of_too_many_kinds_of_visitors_those_with_most_views_are_learned(
     monkeypatch.setattr(version_pages, "MAX_CELLS", 6)  # one kind of visitor at the level of clicks
     service = opened(open_service(), features={"device": ["phone", "desktop"]})
     visit_by_device(service, 150)
-    run = service._publisher.runs["home"]
+    run = service.publisher.runs["home"]
     fed = run._fed
     assert fed is not None
     assert fed.ahead is not None
