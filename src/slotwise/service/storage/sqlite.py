@@ -6,7 +6,7 @@ import fcntl
 import os
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from itertools import chain
 from pathlib import Path
@@ -143,19 +143,25 @@ def create_private(path: Path) -> None:
 
 def connect(path: Path, busy_timeout_s: float) -> sqlite3.Connection:
     """Open a SQLite file for reading; nothing in it is changed."""
-    connection = sqlite3.connect(
-        path, timeout=busy_timeout_s, isolation_level=None, check_same_thread=False
-    )
-    for pragma in _PRAGMAS:
-        connection.execute(pragma)
-    return connection
+    return _connect(path, busy_timeout_s, _PRAGMAS)
 
 
 def connect_to_write(path: Path, busy_timeout_s: float) -> sqlite3.Connection:
     """Open a SQLite file for writing: WAL, and every commit forced to disk."""
-    connection = connect(path, busy_timeout_s)
-    for pragma in ("PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL"):
-        connection.execute(pragma)
+    to_write = ("PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL")
+    return _connect(path, busy_timeout_s, (*_PRAGMAS, *to_write))
+
+
+def _connect(path: Path, busy_timeout_s: float, pragmas: Iterable[str]) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        path, timeout=busy_timeout_s, isolation_level=None, check_same_thread=False
+    )
+    try:
+        for pragma in pragmas:
+            connection.execute(pragma)
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 
