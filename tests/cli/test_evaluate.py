@@ -88,8 +88,8 @@ def test_the_frontier_and_its_picture(
 
 
 MISTAKES = [
-    ([], "one question: --floor, --rule, --mix, --policy or --frontier, got 'none'"),
-    (["--frontier", "--policy", "cucb"], "got 'several'"),
+    ([], "give exactly one of --floor, --rule, --mix, --policy or --frontier; got none"),
+    (["--frontier", "--policy", "cucb"], "; got several"),
     (["--frontier", "--floor", "1"], "`--floor` must be left out with --frontier"),
     (["--policy", "cucb", "--by", "country"], "`--by` must be left out"),
     (["--policy", "cubc"], "did you mean 'cucb'?"),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import inspect
 import os
 import re
@@ -260,6 +261,21 @@ def test_a_command_without_its_extra_names_that_one_extra(
         assert said.count("\n") == 1
         assert said.endswith(f"pip install 'slotwise[{extra}]'\n")
         assert said.startswith(f"slotwise: `slotwise {command}` needs the package typer")
+
+
+def test_help_marks_only_commands_that_lack_their_extra(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(
+        "importlib.util.find_spec", lambda name: None if name == "polars" else find_spec(name)
+    )
+    assert main(["--help"]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    marked = {line.split()[1] for line in printed if "pip install 'slotwise[experiments]'" in line}
+    assert {"simulate", "evaluate"} <= marked
+    assert not marked & {"policies", "datasets", "serve", "warm-up"}
 
 
 def test_commands_of_the_service_are_those_that_import_it() -> None:

@@ -22,12 +22,22 @@ def test_every_policy_has_a_row(capsys: pytest.CaptureFixture[str]) -> None:
     rows = {line.split()[0]: line for line in printed.splitlines() if line.strip()}
     assert set(POLICIES) <= set(rows)
     con_ucb = rows["con-ucb"]
-    assert "horizon=None, failure_probability=0.01, gamma_scale=1.0" in con_ucb
+    assert "Settings: horizon=None, failure_probability=0.01, gamma_scale=1.0" in printed
     assert re.search(r"\s+yes\s+yes\s+counts\s+Con-UCB", con_ucb)
     assert "(the paper's Algorithm 1)" in con_ucb
     assert re.search(r"\s+yes\s+no\s+pages\s+Exp3\.M", rows["exp3-m"])
-    assert "probabilities (required)" in rows["fixed-mix"]
+    assert "probabilities (required)" in printed
     assert "`probabilities[i]`" in rows["fixed-mix"]
+
+
+def test_nothing_is_cut_on_a_narrow_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["policies"]) == 0
+    printed = capsys.readouterr().out
+    assert "…" not in printed
+    assert max(map(len, printed.splitlines())) <= 80
 
 
 def test_one_policy_shows_its_formula(capsys: pytest.CaptureFixture[str]) -> None:

@@ -231,6 +231,8 @@ def test_an_order_that_was_not_random_teaches_no_weights() -> None:
         (LINKS[:3], "`shown` must be the links of the page"),
         (["link 0"] * 4, "`shown` must be the links of the page"),
         ("link 0", "`shown` must be a collection of links"),
+        (dict.fromkeys(LINKS[:4]), "`shown` must be a list of links in the order of display"),
+        ({*LINKS[:4]}, "`shown` must be a list of links in the order of display"),
         (None, "`shown` must be given with the first feedback"),
     ],
 )

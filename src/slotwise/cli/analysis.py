@@ -138,8 +138,9 @@ def _check(question: Question, frontier: bool) -> None:
         rule = "left out with --mix, --policy and --frontier"
         raise InvalidInput.of("--rule", rule, question.rules[0].name)
     if sum(wanted) > 1 or not (any(wanted) or question.floor is not None or question.rules):
-        rule = "one question: --floor, --rule, --mix, --policy or --frontier"
-        raise InvalidInput.of("the options", rule, "none" if not any(wanted) else "several")
+        asked = "none" if not any(wanted) else "several"
+        choices = "--floor, --rule, --mix, --policy or --frontier"
+        raise InvalidInput(f"give exactly one of {choices}; got {asked}")
     if frontier and question.floor is not None:
         raise InvalidInput.of("--floor", "left out with --frontier", question.floor)
     if question.by and (question.mix is not None or question.policy is not None):
@@ -240,7 +241,11 @@ def _sentences(answer: Evaluation) -> list[str]:
     """Return what the numbers do not say by themselves."""
     said = []
     if answer.click_floor is not None:
-        verdict = {True: "kept", False: "missed", None: "open: the interval has it inside"}
+        verdict = {
+            True: "kept",
+            False: "missed",
+            None: "not certain: the floor is within the interval",
+        }
         said.append(f"floor {answer.click_floor:g}: {verdict[answer.floor_is_kept]}")
     size = f"{answer.effective_sample_size:,.0f} effective of {answer.n_pages:,} page views"
     said.append(f"{size}, largest weight {answer.max_weight:.4g}")

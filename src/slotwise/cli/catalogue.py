@@ -193,19 +193,17 @@ def policies_overview() -> Table:
     table.caption = "slotwise policies NAME shows its formula"
     table.caption_justify = "left"
     table.add_column("name", no_wrap=True)
-    table.add_column("settings and defaults")
     for heading in ("needs a horizon", "keeps the floor", "learns from"):
-        table.add_column(heading, justify="center", max_width=11)
-    table.add_column("what")
+        table.add_column(heading, max_width=9)
+    table.add_column("what, and settings with defaults", overflow="fold")
     for policy in POLICIES.values():
         answers = (needs_horizon(policy), policy.keeps_floor)
         first_line = (inspect.getdoc(policy) or "").partition("\n")[0]
         table.add_row(
             policy.name,
-            escape(settings_of(policy) or "none"),
             *("yes" if answer else "no" for answer in answers),
             policy.needs.value,
-            escape(first_line),
+            escape(f"{first_line}\nSettings: {settings_of(policy) or 'none'}"),
         )
     return table
 

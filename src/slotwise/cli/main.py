@@ -56,6 +56,8 @@ PACKAGES = {
     "Logs and floors": ("experiments", "polars"),
 }
 """The extra that brings the commands under a heading, and one of its packages."""
+OF_BOTH = ("catalogue", "warm_up")
+"""Modules whose commands work with either extra."""
 COMPLETING = "_SLOTWISE_COMPLETE"
 """The variable by which a shell asks how a command goes on."""
 OF_SERVICE = frozenset({*HEADINGS["Serving"], *HEADINGS["Store maintenance"]} - {"plan", "warm-up"})
@@ -139,7 +141,7 @@ def build_app(args: Sequence[str]) -> typer.Typer:
             has_package = importlib.util.find_spec(package) is not None
             install = "" if has_package else rf" (pip install 'slotwise\[{extra}]')"
             for name, module in commands.items():
-                text = first_line(name, module) + install
+                text = first_line(name, module) + ("" if module in OF_BOTH else install)
                 app.command(name, help=text, rich_help_panel=heading)(lambda: None)
     return app
 

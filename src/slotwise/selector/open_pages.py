@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from slotwise.arrays import Floats
-from slotwise.errors import InvalidFeedback, UnknownDecision
+from slotwise.errors import InvalidFeedback, InvalidInput, UnknownDecision
 from slotwise.player.link_pool import listed_links
 from slotwise.player.pages import DrawnPage
 from slotwise.problem import is_finite_number
@@ -56,6 +56,9 @@ class OpenPage:
 
     def displayed(self, shown: Any) -> OpenPage:
         """Return the page in the order in which a caller displayed it."""
+        if isinstance(shown, Mapping | Set):
+            rule = "a list of links in the order of display"
+            raise InvalidInput.of("shown", rule, shown, "slot order is lost in a mapping or a set")
         order = tuple(listed_links("shown", shown))
         if order == self.shown:
             return self
