@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -20,7 +20,7 @@ _SEND_AT_BYTES = 65_536
 _PIECE_BYTES = 256
 _MAX_LINES = 64
 """The parser cannot be paused. A request has at least two lines, so data with more lines than this
-may hold many requests and is passed to the parser in pieces of `_PIECE_BYTES`."""
+may hold many requests. It waits for its turn and is parsed in pieces of `_PIECE_BYTES`."""
 _NEVER = float("inf")
 
 
@@ -130,8 +130,12 @@ class HttpProtocol(HttpToolsProtocol):
     _due_s = _NEVER
     _readable_until_s = _NEVER
     _problem = "invalid-http"
-    _unparsed = b""
+    _unparsed: bytes | memoryview = b""
     """Received behind as many requests as a connection may have in flight."""
+    _is_waiting = False
+    waiting: ClassVar[deque[HttpProtocol]] = deque()
+    """Connections with unparsed requests: one goes on in a turn of the event loop, so that many
+    such connections do not delay the others."""
     flow: GatedReading
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -145,39 +149,57 @@ class HttpProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Parse what was received; refuse what is not HTTP or has too long a head."""
         if self._unparsed:  # read before reading was paused
-            self._unparsed += data
+            self._unparsed = bytes(self._unparsed) + data
             return
         self._unset_keepalive_if_required()
-        if len(data) <= _PIECE_BYTES and len(self.pipeline) < MAX_PIPELINED:
+        is_full = len(self.pipeline) >= MAX_PIPELINED
+        if not is_full and (len(data) <= _PIECE_BYTES or data.count(b"\n") <= _MAX_LINES):
             self._parse(data)
-        else:
-            self._parse_in_pieces(data)
-
-    def _parse_in_pieces(self, data: bytes) -> None:
-        """Parse as much as the limit of requests in flight allows; keep the rest for later."""
-        at = 0
-        step = _PIECE_BYTES if data.count(b"\n") > _MAX_LINES else len(data)
-        while at < len(data) and len(self.pipeline) < MAX_PIPELINED:
-            if not self._parse(data[at : at + step]):
-                self._unparsed = b""
-                return
-            at += step
-        self._unparsed = data[at:]
-        self.flow.is_gated = bool(self._unparsed)
-        if self._unparsed:
-            self._due_s = _NEVER  # nobody but the server delays this request
-            self.flow.pause_reading()
+            return
+        self._unparsed = data
+        self._due_s = _NEVER  # nobody but the server delays this request
+        self.flow.is_gated = True
+        self.flow.pause_reading()
+        if not is_full:
+            self._wait()
 
     def on_response_complete(self) -> None:
-        """Start the next request, and parse what had to wait for the end of this one."""
+        """Start the next request; what had to wait for the end of this one is parsed soon."""
         super().on_response_complete()
-        if self._unparsed and len(self.pipeline) < MAX_PIPELINED:
-            self._unset_keepalive_if_required()
-            self._parse_in_pieces(self._unparsed)
-            if not self._unparsed:
-                self.flow.resume_reading()
+        if self._unparsed and not self._is_waiting and len(self.pipeline) < MAX_PIPELINED:
+            self._wait()
 
-    def _parse(self, data: bytes) -> bool:
+    def _wait(self) -> None:
+        self._is_waiting = True
+        self.waiting.append(self)
+        if len(self.waiting) == 1:
+            self.loop.call_soon(self._parse_next)
+
+    def _parse_next(self) -> None:
+        """Let the connection that has waited longest parse, and another in the next turn."""
+        longest = self.waiting.popleft()
+        if self.waiting:
+            self.loop.call_soon(self._parse_next)
+        longest._parse_unparsed()
+
+    def _parse_unparsed(self) -> None:
+        """Parse as much as the limit of requests in flight allows; keep the rest for later."""
+        self._is_waiting = False
+        self._unset_keepalive_if_required()
+        rest = memoryview(self._unparsed)
+        while rest and len(self.pipeline) < MAX_PIPELINED:
+            if not self._parse(rest[:_PIECE_BYTES]):
+                self._unparsed = b""
+                return
+            rest = rest[_PIECE_BYTES:]
+        self._unparsed = rest
+        if rest:
+            self._due_s = _NEVER
+        else:
+            self.flow.is_gated = False
+            self.flow.resume_reading()
+
+    def _parse(self, data: bytes | memoryview) -> bool:
         """Parse bytes; return False if the connection was refused or is closing."""
         if self.transport.is_closing():
             return False
@@ -285,4 +307,6 @@ class HttpProtocol(HttpToolsProtocol):
 
 def protocol_with(limits: ConnectionLimits, refused: Counter[str]) -> type[HttpProtocol]:
     """Return the protocol of one server, with its limits and its count of refusals."""
-    return type("HttpProtocol", (HttpProtocol,), {"limits": limits, "refused": refused})
+    return type(
+        "HttpProtocol", (HttpProtocol,), {"limits": limits, "refused": refused, "waiting": deque()}
+    )
