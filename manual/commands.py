@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, NamedTuple
 
 import typer
@@ -30,6 +31,7 @@ class CommandPage(NamedTuple):
         return [parameter for parameter in self.command.params if not parameter.hidden]
 
 
+@cache
 def program() -> Any:
     """Return the whole program as typer's group of commands, with all arguments and options."""
     app = build_app([])

@@ -178,11 +178,23 @@ def test_where_no_process_can_be_started_this_one_compiles(tmp_path: Path) -> No
     assert "compiling to machine code in this process" in done.stderr
 
 
-@pytest.mark.parametrize(
-    "policy",
-    ["uniform", pytest.param("cucb", marks=pytest.mark.slow)],  # it needs most vector passes
-)
-def test_unknown_numba_means_plain_njit_with_one_warning(tmp_path: Path, policy: str) -> None:
+BOUND = """
+from slotwise.compile.switch import code_for
+from slotwise.selection.confidence import kl_upper
+print([code_for(kl_upper, 1.0, 2.0, 3.0).call(0.1 * mean, 50.0, 2.0) for mean in range(10)])
+"""
+
+
+def test_unknown_numba_means_plain_njit_with_one_warning(tmp_path: Path) -> None:
+    plain = run(BOUND, tmp_path, SLOTWISE_COMPILE="first", SLOTWISE_PLAIN_NJIT="1")
+    assert plain.stderr.count("slotwise does not know numba") == 1
+    own = run(BOUND, tmp_path, SLOTWISE_COMPILE="first")
+    assert own.stdout == plain.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", ["uniform", "cucb"])  # the second needs most vector passes
+def test_plain_njit_gives_the_same_pages(tmp_path: Path, policy: str) -> None:
     pages = PAGES.replace("click_floor=0.6", f'policy="{policy}"')
     plain = run(pages, tmp_path, SLOTWISE_COMPILE="first", SLOTWISE_PLAIN_NJIT="1")
     assert plain.stderr.count("slotwise does not know numba") == 1

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -21,6 +23,11 @@ INLINE = re.compile(rf"`((?:slotwise|make|{re.escape(LEADERBOARD)}) [^`\n]+)`")
 COMMANDS = ("slotwise ", "make ", LEADERBOARD)
 
 
+@cache
+def leaderboard() -> Any:
+    return typer.main.get_command(app)
+
+
 def check_command(line: str, *, is_whole: bool) -> None:
     """Refuse a command that does not exist; in prose it may lack its arguments."""
     words = shlex.split(line, comments=True)
@@ -30,7 +37,7 @@ def check_command(line: str, *, is_whole: bool) -> None:
         return
     try:
         if line.startswith(LEADERBOARD):
-            typer.main.get_command(app).make_context("leaderboard", words[3:])
+            leaderboard().make_context("leaderboard", words[3:])
         else:
             parse_command_line(words[1:])
     except (MissingParameter, BadOptionUsage) as error:

@@ -199,7 +199,8 @@ def test_the_demo_shows_what_it_learns(capsys: pytest.CaptureFixture[str]) -> No
 def test_the_demo_stops_cleanly_and_leaves_no_files(tmp_path: Path, stop: signal.Signals) -> None:
     demo = subprocess.Popen(
         [sys.executable, "-m", "slotwise", "demo", "--no-open"],
-        env=os.environ | {"TMPDIR": str(tmp_path), "PYTHONUNBUFFERED": "1"},
+        env=os.environ
+        | {"TMPDIR": str(tmp_path), "PYTHONUNBUFFERED": "1", "SLOTWISE_COMPILE": "never"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -108,8 +108,9 @@ def test_the_command_imports_into_a_running_service(
 
 
 def test_the_command_imports_into_a_stopped_store(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("SLOTWISE_COMPILE", "never")  # the store has pools of several policies
     store, table = tmp_path / "store.db", tmp_path / "clicks.csv"
     store.write_bytes(GOLDEN[-1].read_bytes())
     table.write_text("link,views,clicks,device\nl1,1000,30,phone\n")

@@ -12,13 +12,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from socket import socket, socketpair
+from threading import Thread
 
 import pytest
 
 from slotwise.errors import InvalidInput
 from slotwise.service.records import ChangeRecord
 from slotwise.service.refusals import StoreInUse, StoreUnavailable
-from slotwise.service.storage import open_store, sqlite
+from slotwise.service.storage import open_store, sqlite, writer_process
 from slotwise.service.storage.contract import (
     AppendDecision,
     Operation,
@@ -26,7 +28,7 @@ from slotwise.service.storage.contract import (
     SavePool,
     Store,
 )
-from slotwise.service.storage.sqlite import SqliteStore
+from slotwise.service.storage.sqlite import SqliteStore, WriterLock
 from slotwise.service.storage.writer_process import ProcessStore
 from tests.service.rows import T0, click, conversion, decision, pool
 from tests.stores.store_contract import StoreContract
@@ -35,7 +37,30 @@ from tests.stores.store_rows import reads
 CREATED = ChangeRecord(changed_us=1, changed_by="test", action="pool.create", subject="home")
 
 
+class WritingThread:
+    """In place of the process, whose start takes a second: the same bytes on the same pipe."""
+
+    def __init__(self, store: Path, busy_timeout_s: float, pipe: int, lock: int) -> None:
+        described = (store, busy_timeout_s, pipe, lock)
+        self._thread = Thread(target=writer_process.commit_what_is_sent, args=described)
+        self._thread.start()
+        self.pid = os.getpid()
+
+    def wait(self) -> None:
+        self._thread.join()
+
+
+def start_thread(store: Path, lock: WriterLock, timeout_s: float) -> tuple[socket, WritingThread]:
+    here, there = socketpair()
+    descriptor = os.dup(lock.descriptor)
+    return here, WritingThread(store, timeout_s, there.detach(), descriptor)
+
+
 class TestProcessStore(StoreContract):
+    @pytest.fixture(autouse=True)
+    def _threads(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(writer_process, "_start", start_thread)
+
     def open_store(self, place: Path) -> Store:
         place.mkdir(exist_ok=True)
         return ProcessStore(place / "store.db")

@@ -192,6 +192,7 @@ class _Writer:
     def close(self) -> None:
         if self._store is not None:
             self._store.close()
+        self._lock.release()
 
 
 def _come_after_requests() -> None:
@@ -203,17 +204,22 @@ def _come_after_requests() -> None:
 
 
 def main() -> None:
-    """Commit what is sent until the pipe is closed."""
+    """Write a store in a process of its own."""
     store, busy_timeout_s, pipe, lock = sys.argv[1:]
     for one in (signal.SIGINT, signal.SIGTERM):
         signal.signal(one, signal.SIG_IGN)  # one to the whole group is meant for the other process
     _come_after_requests()
-    writer = _Writer(Path(store), WriterLock.inherited(int(lock)), float(busy_timeout_s))
     gc.freeze()
+    commit_what_is_sent(Path(store), float(busy_timeout_s), int(pipe), int(lock))
+
+
+def commit_what_is_sent(store: Path, busy_timeout_s: float, pipe: int, lock: int) -> None:
+    """Commit what is sent until the pipe is closed; it and the lock are file descriptors."""
+    writer = _Writer(store, WriterLock.inherited(lock), busy_timeout_s)
     with (
         contextlib.closing(writer),
         contextlib.suppress(EOFError, OSError),
-        Connection(int(pipe)) as requests,
+        Connection(pipe) as requests,
     ):
         while True:
             requests.send_bytes(_encode(writer.reply(requests.recv_bytes())))
