@@ -33,7 +33,7 @@ from benchmarks.service import target as measured_server
 from benchmarks.service.measures import Target, running_target
 from slotwise.policies import default_policy
 from slotwise.service import server
-from slotwise.service.access.tokens import ClickToken, TokenSigner
+from slotwise.service.access.tokens import TokenSigner
 from slotwise.service.api.app import App
 from slotwise.service.api.bodies import to_time
 from slotwise.service.api.context import Operation, ServiceContext
@@ -194,8 +194,8 @@ def compare_page_json() -> dict[str, tuple[float, float, float]]:
         links = []
         for shown in decision.shown:
             link = service.directory.link(POOL, shown.link_id)
-            click = ClickToken(POOL, decision.decision_id, issued_ms, shown.position, shown.link_id)
-            click_url = f"{base}/r/{signer.token(click)}"
+            token = signer.sign_page(POOL, decision.decision_id, issued_ms, str(link.place))
+            click_url = f"{base}/r/{token}~1~{shown.link_id}"
             where = (shown.link_id, shown.position, link.url, click_url)
             links.append(PageLink(*where, shown.propensity, link.title, link.metadata))
         return encode(
@@ -231,7 +231,7 @@ def compare_hmac() -> dict[str, tuple[float, float, float]]:
         return signer.sign_page(*page, places)
 
     def each_link() -> list[str]:
-        return [signer.token(ClickToken(*page, n, f"link-{n}")) for n in range(1, 11)]
+        return [signer.sign_page(*page, str(place)) for place in range(10, 20)]
 
     def library() -> str:
         return f"{signed}~{hmac.digest(secret, signed.encode(), 'sha256').hex()}"

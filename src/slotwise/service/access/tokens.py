@@ -7,10 +7,8 @@ The token names the link and never its destination: the destination comes from t
 serves the whole page. The last two parts are not signed: they choose one of the signed places, and
 the link must be the one in that place (`ClickToken.place`). Ids hold no `~`.
 
-Tokens of a longer page would list too many places. Where a page has more links than
-`MAX_SIGNED_TOGETHER`, each token names one link and has a signature of its own:
-
-    v1.<key id>.<pool>~<decision>~<issued at, ms>~<position>~<link>.<HMAC-SHA-256, hex>
+Links of a longer page are signed `MAX_SIGNED_TOGETHER` at a time, or its tokens would list too many
+places: `16:8-0-31` are the places of the links after the first 16.
 """
 
 from __future__ import annotations
@@ -36,8 +34,8 @@ class ClickToken(NamedTuple):
     issued_at_ms: int
     position: int
     link_id: str
-    place: int | None = None
-    """The place in the pool that the link must have; None where its id itself is signed."""
+    place: int
+    """The place in the pool that the link must have."""
 
 
 def _sign(secret: bytes, message: str) -> str:
@@ -48,11 +46,11 @@ class TokenSigner:
     """Signs with one secret and reads tokens of every secret it still knows.
 
     >>> signer = TokenSigner({"k1": b"0" * 32})
-    >>> token = signer.token(ClickToken("home", "d1", 1700000000000, 1, "l9"))
-    >>> signer.read(token)
-    ClickToken(pool_id='home', decision_id='d1', issued_at_ms=1700000000000, position=1, \
-link_id='l9', place=None)
-    >>> signer.read(token.replace("l9", "l8")) is None
+    >>> head = signer.sign_page("home", "d1", 1700000000000, "8-0")
+    >>> signer.read(f"{head}~2~l9")
+    ClickToken(pool_id='home', decision_id='d1', issued_at_ms=1700000000000, position=2, \
+link_id='l9', place=0)
+    >>> signer.read(f"{head}~3~l9") is None
     True
     """
 
@@ -75,35 +73,17 @@ link_id='l9', place=None)
     def sign_page(self, pool_id: str, decision_id: str, issued_at_ms: int, places: str) -> str:
         """Return what the tokens of a page begin with; `~position~link` completes one.
 
-        `places` are numbers joined by `-`.
-
-        >>> signer = TokenSigner({"k1": b"0" * 32})
-        >>> head = signer.sign_page("home", "d1", 1700000000000, "8-0")
-        >>> signer.read(f"{head}~1~l9").place, signer.read(f"{head}~2~l1").place
-        (8, 0)
+        `places` are numbers joined by `-`, of a long page after how many links are before them.
         """
         key_id, secret = self._signing
         signed = f"v2.{key_id}~{pool_id}~{decision_id}~{issued_at_ms}~{places}"
         return f"{signed}~{_sign(secret, signed)}"
 
-    def token(self, click: ClickToken) -> str:
-        """Return the token that says `click`, with a signature of its own."""
-        key_id, secret = self._signing
-        signed = (
-            f"v1.{key_id}.{click.pool_id}~{click.decision_id}~{click.issued_at_ms}"
-            f"~{click.position}~{click.link_id}"
-        )
-        return f"{signed}.{_sign(secret, signed)}"
-
     def read(self, token: str) -> ClickToken | None:
         """Return what an authentic token says, None for any other text."""
-        if len(token) > MAX_TOKEN_CHARS or not token.isascii():
-            return None
-        return self._read_of_page(token) if token.startswith("v2.") else self._read_alone(token)
-
-    def _read_of_page(self, token: str) -> ClickToken | None:
         parts = token.split("~")
-        if len(parts) != 8:
+        is_short = len(token) <= MAX_TOKEN_CHARS and token.isascii()
+        if not (is_short and token.startswith("v2.") and len(parts) == 8):
             return None
         version_and_key, pool_id, decision_id, issued_at_ms, places, signature, at, link_id = parts
         if not self._is_signed(version_and_key[3:], "~".join(parts[:5]), signature):
@@ -111,20 +91,13 @@ link_id='l9', place=None)
         # Only these two parts are not signed; one position has one spelling.
         if not at.isdigit() or at.startswith("0") or len(at) > _MAX_DIGITS:
             return None
-        position, on_page = int(at), places.split("-")
-        if position > len(on_page):
+        n_before, _, listed = places.rpartition(":")
+        position, on_page = int(at), listed.split("-")
+        number = position - 1 - int(n_before or 0)
+        if not 0 <= number < len(on_page):
             return None
-        place = int(on_page[position - 1])
+        place = int(on_page[number])
         return ClickToken(pool_id, decision_id, int(issued_at_ms), position, link_id, place)
-
-    def _read_alone(self, token: str) -> ClickToken | None:
-        signed, _, signature = token.rpartition(".")
-        version, _, rest = signed.partition(".")
-        key_id, _, payload = rest.partition(".")
-        if version != "v1" or not self._is_signed(key_id, signed, signature):
-            return None
-        pool_id, decision_id, issued_at_ms, position, link_id = payload.split("~")
-        return ClickToken(pool_id, decision_id, int(issued_at_ms), int(position), link_id)
 
     def _is_signed(self, key_id: str, signed: str, signature: str) -> bool:
         secret = self._secrets.get(key_id)

@@ -68,7 +68,7 @@ def _link(context: ServiceContext, token: ClickToken) -> LinkRecord:
         link = context.service.directory.link(token.pool_id, token.link_id)
     except (UnknownPool, UnknownLink):
         raise RequestProblem("unknown-token", "the link is gone") from None
-    if token.place is not None and link.place != token.place:
+    if link.place != token.place:
         raise RequestProblem("unknown-token", "the page has another link there")
     return link
 

@@ -7,13 +7,12 @@ changes while one version is published: only the page's signature is made anew.
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from itertools import repeat
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
-from slotwise.service.access.tokens import MAX_SIGNED_TOGETHER, ClickToken, TokenSigner
+from slotwise.service.access.tokens import MAX_SIGNED_TOGETHER, TokenSigner
 from slotwise.service.records import DecisionRecord, FloorState, ShownLink
 from slotwise.service.service import Service
 
@@ -95,13 +94,13 @@ class PageWriter:
         if not shown:
             return b"%b%b]}" % (start, head)
         of_links, places = zip(*written, strict=True)
-        if len(shown) <= MAX_SIGNED_TOGETHER:
-            issued_ms = decision.issued_us // 1000
-            token = self._signer.sign_page(pool_id, decision_id, issued_ms, "-".join(places))
-            on_page = b",".join(of_links).replace(_TOKEN, token.encode())
-        else:
-            on_page = b",".join(map(self._signed_alone, repeat(decision), shown, of_links))
-        return b"%b%b%b]}" % (start, head, on_page)
+        of_page, signed = (pool_id, decision_id, decision.issued_us // 1000), []
+        for first in range(0, len(shown), MAX_SIGNED_TOGETHER):
+            some = slice(first, first + MAX_SIGNED_TOGETHER)
+            listed = f"{first}:" * (first > 0) + "-".join(places[some])
+            token = self._signer.sign_page(*of_page, listed).encode()
+            signed.append(b",".join(of_links[some]).replace(_TOKEN, token))
+        return b"%b%b%b]}" % (start, head, b",".join(signed))
 
     def _head(self, texts: _VersionTexts, decision: DecisionRecord) -> bytes:
         """Write what is between the time and the links; few such texts occur in a version."""
@@ -111,12 +110,6 @@ class PageWriter:
         if len(texts.heads) < _MAX_HEADS:
             texts.heads[floor, decision.holdout, fallback] = text
         return text
-
-    def _signed_alone(self, decision: DecisionRecord, link: ShownLink, text: bytes) -> bytes:
-        issued_ms = decision.issued_us // 1000
-        where = (decision.pool_id, decision.decision_id, issued_ms, link.position, link.link_id)
-        token = self._signer.token(ClickToken(*where))
-        return text.replace(_TOKEN + _end_of_token(link).encode(), token.encode())
 
     def _texts_of(self, pool_id: str, version: int) -> _VersionTexts:
         revision = self._service.directory.revision(pool_id)
