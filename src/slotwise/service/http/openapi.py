@@ -181,7 +181,7 @@ def sample(kind: inspect.Type, name: str = "") -> Any:
     match kind:
         case inspect.Metadata():
             return sample(kind.type, name)
-        case inspect.StructType():
+        case inspect.StructType() | inspect.DataclassType():
             return {one.encode_name: sample(one.type, one.name) for one in kind.fields}
         case inspect.UnionType():
             some = [one for one in kind.types if not isinstance(one, inspect.NoneType)]

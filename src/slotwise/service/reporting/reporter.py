@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from slotwise.errors import SlotwiseError, UnknownDecision
-from slotwise.evaluation import BestMix, evaluate
+from slotwise.evaluation import BestMix, Estimate, evaluate
 from slotwise.service.deciding.decider import Decider
 from slotwise.service.deciding.snapshot import Snapshot
 from slotwise.service.pool_directory import Notes, PoolDirectory
@@ -115,26 +115,18 @@ MIN_PAGES = 200
 """A shorter log is not asked: fitting and evaluating need some pages each."""
 
 
-class EstimateReport(msgspec.Struct, frozen=True, kw_only=True):
-    """A value a page view, and the interval that holds it."""
-
-    value: float
-    low: float
-    high: float
-
-
 class EvaluationReport(msgspec.Struct, frozen=True, kw_only=True):
     """What the best mix at a floor would have brought a page view, by the log."""
 
     pool_id: str
     click_floor: float
     currency: str
-    revenue: EstimateReport | None
+    revenue: Estimate | None
     """In the currency; both intervals hold together with `confidence`."""
-    clicks: EstimateReport | None
-    logged_revenue: EstimateReport | None
+    clicks: Estimate | None
+    logged_revenue: Estimate | None
     """What the pages of the log themselves brought."""
-    logged_clicks: EstimateReport | None
+    logged_clicks: Estimate | None
     floor_is_kept: bool | None
     """None where the interval allows both."""
     cannot_tell: str
@@ -162,11 +154,7 @@ def evaluate_floor(
         answer = evaluate([io.BytesIO(read_log())], BestMix(click_floor, pool.slots))
     except SlotwiseError as error:
         return _no_answer(pool, click_floor, f"The log cannot tell: {error}.")
-    estimates = {
-        name: compose(EstimateReport, getattr(answer, name))
-        for name in ("revenue", "clicks", "logged_revenue", "logged_clicks")
-    }
-    return compose(EvaluationReport, pool, answer, click_floor=click_floor, **estimates)
+    return compose(EvaluationReport, pool, answer, click_floor=click_floor)
 
 
 def _no_answer(pool: PoolSettings, click_floor: float, reason: str) -> EvaluationReport:
