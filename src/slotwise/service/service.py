@@ -171,18 +171,15 @@ class Service:
     def health(self) -> Health:
         """Report whether the service decides, stores and learns. Quick."""
         learner = self.learner
-        states = {state.pool_id: state for state in self.publisher.states()}
         pools = [
             compose(
                 PoolHealth,
                 published,
-                states[pool_id],
+                self.publisher.runs[pool_id],
                 policy_version=published.version,
                 floor_status=published.floor.status,
                 segment_floors=tuple(
-                    SegmentFloorStatus(
-                        feature=one.feature, value=one.value, status=one.floor.status
-                    )
+                    compose(SegmentFloorStatus, one, status=one.floor.status)
                     for one in published.segment_floors
                 ),
             )

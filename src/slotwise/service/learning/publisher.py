@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from threading import Lock
-from typing import NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
@@ -259,16 +258,6 @@ _log = logging.getLogger(__name__)
 MAX_FAILURE_CHARS = 300
 
 
-class LearningState(NamedTuple):
-    """The state of learning in one pool."""
-
-    pool_id: str
-    n_failures: int
-    failure: str
-    """Empty unless the last attempt failed."""
-    learned_us: int
-
-
 class Publisher:
     """Knows the run of every pool and publishes its next version.
 
@@ -305,13 +294,6 @@ class Publisher:
     def close(self) -> None:
         """Publish changed pools, then stop."""
         self._publisher.shutdown()
-
-    def states(self) -> list[LearningState]:
-        """Return the state of learning in each pool, by pool. Quick."""
-        return [
-            LearningState(pool_id, run.n_failures, run.failure, run.learned_us)
-            for pool_id, run in sorted(self.runs.items())
-        ]
 
     @contextmanager
     def guarding(self, run: PoolRun, now_us: int) -> Iterator[None]:

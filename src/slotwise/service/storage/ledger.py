@@ -37,6 +37,7 @@ from slotwise.service.records import (
     DecisionRecord,
     Event,
     Outcome,
+    compose,
 )
 from slotwise.service.storage.contract import AppendDecision, RecordEvent, Refusal
 
@@ -241,17 +242,8 @@ class Ledger:
     ) -> None:
         """Keep a note of a refused event, where its decision can show it."""
         if decision_id in self.decisions:
-            self.new.refusals.append(
-                Refusal(
-                    decision_id=decision_id,
-                    kind=event.kind,
-                    event_id=event_id,
-                    link_id=link_id,
-                    reason=verdict.reason,
-                    detail=verdict.detail,
-                    received_us=stored.received_us,
-                )
-            )
+            named = {"decision_id": decision_id, "event_id": event_id, "link_id": link_id}
+            self.new.refusals.append(compose(Refusal, event, verdict, stored, **named))
 
     def _count_late(self, view: View, already: View | None = None) -> None:
         """Count what is late in `view` and not counted `already`."""
