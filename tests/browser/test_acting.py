@@ -207,6 +207,17 @@ def test_settings_change_only_what_was_changed(opened: Page, admin: httpx.Client
     after = admin.get("/v1/pools/kept").json()
     assert after == before | {"holdout": 0.1, "changed_at": after["changed_at"]}
     edit_settings(opened)
+    fill(opened, "The pool ends", "2099-01-31T18:00")
+    save(opened)
+    expect(opened.locator("#pool-form")).to_be_hidden()
+    assert admin.get("/v1/pools/kept").json()["until"].startswith("2099-01-31T")
+    edit_settings(opened)
+    assert field(opened, "The pool ends")[0] == "2099-01-31T18:00"
+    fill(opened, "The pool ends", "")
+    save(opened)
+    expect(opened.locator("#pool-form")).to_be_hidden()
+    assert admin.get("/v1/pools/kept").json()["until"] is None
+    edit_settings(opened)
     save(opened, "Archive")
     save(opened, "Archive")
     expect(opened.locator("#pool option", has_text="kept (archived)")).to_have_count(1)

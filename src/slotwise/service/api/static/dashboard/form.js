@@ -13,6 +13,9 @@ export function element(tag, properties = {}, ...children) {
   return made;
 }
 
+// A time as a field has it: that of the browser, without a zone.
+export const local = (iso) => new Date(new Date(iso).getTime() - new Date(iso).getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
+
 // Name the cells of a table, which stand in one column on a narrow window: there the roles of a table are lost.
 export function stack(table) {
   const labels = [...table.tHead.rows[0].cells].filter((cell) => !cell.hidden).map((cell) => cell.textContent);

@@ -1,6 +1,6 @@
 // The settings of a pool: a new one, or those that there are.
 
-import { element, makeDialog, makeField, number } from "./form.js";
+import { element, local, makeDialog, makeField, number } from "./form.js";
 import { call } from "./service.js";
 
 const HOST = /^\s*(?:https?:\/\/)?([^/\s]*)/;
@@ -96,6 +96,7 @@ const ADVANCED = [
   { name: "explore", label: "Share of random links", hint: "From 0 to 1. With 0.02 the log can say what another floor would have brought.", value: "0", inputMode: "decimal", ...plainNumber },
   { name: "click_window_s", label: "Clicks count for (minutes)", hint: "After the page was seen.", value: "30", inputMode: "decimal", ...seconds(60) },
   { name: "revenue_window_s", label: "Sales count for (hours)", hint: "After the page was seen. A page is learned from when both have passed.", value: "24", inputMode: "decimal", ...seconds(3600) },
+  { name: "until", kind: "datetime-local", label: "The pool ends", hint: "If that is certain: links are then tried only while it pays. Leave it empty where the pool goes on.", read: (text) => (text ? new Date(text).toISOString() : null), show: (value) => (value ? local(value) : "") },
   { name: "policy", label: "Policy", hint: "How links are chosen. Leave it empty for the usual one; otherwise a name, and settings if it needs them: con-ucb {\"horizon\": 100000}", read: policy, show: policyText },
   { name: "features", kind: "area", rows: 3, label: "What is known of visitors", hint: "One feature on each line: device = phone, desktop (words), days = 1, 7, 30 (edges of bins), country = text (any word), returning = yes/no. Leave it empty where pages are the same for all.", read: features, show: featureLines },
   { name: "segment_floors", kind: "area", rows: 2, label: "Click floors for some visitors", hint: "One on each line, beside the floor for all: country DE = 0.3, days 7 to 30 = 0.2. A small group of visitors cannot starve then. Leave it empty where the floor for all is enough.", rule: "Each line must have a feature, one of its values and a number: country DE = 0.3", read: segmentFloors, show: floorLines },

@@ -1,7 +1,7 @@
 // Rules of the pool: what each asks for, delivers and costs. A rule is checked by the service before it is saved.
 
 import { confirm } from "./confirm.js";
-import { element, makeDialog, makeField, number, stack } from "./form.js";
+import { element, local, makeDialog, makeField, number, stack } from "./form.js";
 import { call } from "./service.js";
 import { count, perThousand, rate, time } from "./words.js";
 
@@ -86,9 +86,6 @@ function forget() {
   form.go.textContent = "Check";
   said.textContent = "";
 }
-
-// The time as the field has it: that of the browser, without a zone.
-const local = (iso) => new Date(new Date(iso).getTime() - new Date(iso).getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
 
 function open(rule) {
   changed = rule;
