@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -58,10 +59,8 @@ def _overview(operations: list[Operation]) -> str:
 
 def _section(operation: Operation, document: Mapping[str, Any]) -> str:
     described = document["paths"][operation.path][operation.method.lower()]
-    parts = [
-        f"### `{operation.method} {operation.path}` {{ #{_anchor(operation)} }}",
-        f"{operation.summary}. {_who(operation)}",
-    ]
+    heading = f"### `{operation.method} {operation.path}` {{ #{_anchor(operation)} }}"
+    parts = []
     query = [one for one in described.get("parameters", ()) if one["in"] == "query"]
     if query:
         rows = [
@@ -83,14 +82,16 @@ def _section(operation: Operation, document: Mapping[str, Any]) -> str:
     if operation.problems:
         named = ", ".join(f"[`{slug}`](problems.md#{slug})" for slug in operation.problems)
         parts.append(f"Problems of its own: {named}.")
-    return "\n\n".join(parts)
+    # It opens on a click: some answers are hundreds of lines long.
+    summary = f"<summary>{html.escape(operation.summary)}. {_who(operation)}</summary>"
+    return "\n\n".join([heading, f'<details markdown="1">\n{summary}', *parts, "</details>"])
 
 
 def _who(operation: Operation) -> str:
     if operation.scope is None:
         return "Needs no key."
     here = ", or none on the machine itself" if operation.open_on_loopback else ""
-    return f"Needs a key with scope `{operation.scope}`{here}."
+    return f"Needs a key with scope <code>{operation.scope}</code>{here}."
 
 
 def _body(schema: Mapping[str, Any], document: Mapping[str, Any]) -> str:
