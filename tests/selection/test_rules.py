@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -130,7 +131,8 @@ def test_interpreted_code_finds_the_same_mix() -> None:
         assert plain.price == compiled.shadow_price
 
 
-def test_a_program_that_is_asked_again_has_the_same_answer() -> None:
+@pytest.mark.parametrize("solve_within", [solve_within, switching(solve_within)])
+def test_a_program_that_is_asked_again_has_the_same_answer(solve_within: Any) -> None:
     """The last program is cached; others may have used the page meanwhile, or changed one rate."""
     for seed in range(40):
         value, clicks, n_slots, floor, asked = random_program(seed, seed % 3 == 0)
