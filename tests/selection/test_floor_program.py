@@ -7,13 +7,19 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from slotwise.selection import Solution, solve
+from slotwise.selection import Solution, floor_program, solve
 from tests.reference.certificate import check_certificate
 from tests.reference.floor_program import best_clicks, clicks_of_best_value
 from tests.selection.instances import RATES, Instance, make_rates
 from tests.selection.warm_program import WarmProgram
 
 Floats = NDArray[np.float64]
+
+
+@pytest.fixture(params=[0, floor_program.SMALL], ids=["zones", "whole"], autouse=True)
+def small(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Search pools of any size in zones, or small ones whole."""
+    monkeypatch.setattr(floor_program, "SMALL", request.param)
 
 
 def check_same(warm: Solution, instance: Instance) -> str:
@@ -121,7 +127,7 @@ def test_bounds_that_sink_as_links_are_shown(n_links: int, n_slots: int, n_known
 
 @pytest.mark.parametrize("seed", range(110))
 def test_the_first_rounds_of_a_program(seed: int) -> None:
-    """While it still learns how far the price moves, every answer is right."""
+    """While it still learns how wide its zones must be, no link may be left in a wrong one."""
     rng = np.random.default_rng(seed)
     n_links, n_slots = 70, 8
     click_rate = rng.beta(1, 2, n_links)
@@ -190,7 +196,7 @@ def test_floors_out_of_reach_for_a_while(n_links: int) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_prices_that_jump_and_creep(seed: int) -> None:
-    """Many quiet steps teach the program small steps of the price; a jump must not fool it."""
+    """Many quiet steps teach the program narrow margins; a jump must not fool it."""
     rng = np.random.default_rng(seed)
     n_links, n_slots = 400, 10
     clicks = rng.random(n_links)

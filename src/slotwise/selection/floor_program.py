@@ -1,55 +1,70 @@
-"""The floor program kept warm: exact, searched from the price and the page of the last solve.
+"""The floor program kept warm: exact, and its cost follows the links that changed.
 
     maximise value . x   subject to   clicks . x >= floor,  sum of x = n_slots,  0 <= x <= 1
 
-Between two page views few links change, so price and threshold hardly move, and the search starts
-where they were. Links with value 1 and clicks 1 are *top*: nothing beats them at any price. Where
-they fill the page they are drawn as one group, which costs the slots and not the links.
+At the optimal price every link has a score; the page is what lies above a threshold. Between
+two page views few links change, so price and threshold hardly move. The program keeps
+
+- TOP: links with value 1 and clicks 1; nothing beats them at any price,
+- IN and OUT: links whose score was more than a margin away from the threshold,
+- BAND: the few links near it, the only ones searched.
+
+A score is linear in the price: a link that lies above a line at two prices lies above it at
+every price between. So IN and OUT are judged at the lowest and the highest price expected soon,
+against a line along which the threshold should move. While price and threshold stay within
+reach of that line, the band's optimum is the optimum: the certificate is checked on every
+solve, and when it fails the zones are drawn anew. Small pools are searched whole.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
-from numpy.typing import NDArray
 
-from slotwise.arrays import Floats, Links, Whole
+from slotwise.arrays import Floats, Links
 from slotwise.compile import hot, inner
-from slotwise.selection.mix import N_OPEN, N_TIED, TIED_SLOTS, Mix, new_mix
-from slotwise.selection.page_search import Entries, Search, new_search
+from slotwise.selection.mix import N_OPEN, N_SURE, N_TIED, TIED_SLOTS, new_mix
+from slotwise.selection.page_search import Entries, new_search
 from slotwise.selection.price_search import (
     BINDING,
     INFEASIBLE,
     SLACK,
+    Price,
     floor_slackness,
     search_price,
 )
 from slotwise.selection.share_slots import share_slots
+from slotwise.selection.top_page import TIE
 from slotwise.selection.vectors.score_passes import aligned_zeros
+from slotwise.selection.zones import (
+    HAS_ZONES,
+    HIGH_PRICE,
+    HIGH_THRESHOLD,
+    IS_DRAWN,
+    LOW_PRICE,
+    LOW_THRESHOLD,
+    MARGIN,
+    N_BAND,
+    N_CHANGED,
+    N_IN,
+    N_TOP,
+    PAIR,
+    PAIR_OTHER,
+    PRICE,
+    STATUS,
+    STEP,
+    TOP,
+    VALUE_WEIGHT,
+    Program,
+    place_zones,
+    settle_changes,
+)
 
-N_TOP, STATUS, PAIR, PAIR_OTHER, N_CHANGED = range(5)
-PRICE, STEP = range(2)
+FIRST_MARGIN = 0.01
+"""How far from the threshold the first band reaches; later ones learn from the last."""
 
 
-class Program(NamedTuple):
-    """A floor program; `mix.tied[:sizes[N_TOP]]` are the links that are top.
-
-    `place` has where each of them is listed, and `changed` the links that may have become top, or
-    no longer are, since the last solve. `sizes[PAIR]` and `sizes[PAIR_OTHER]` shared the last slot,
-    `numbers[STEP]` is how far the price moves between two solves.
-    """
-
-    value: Floats
-    clicks: Floats
-    is_top: NDArray[np.bool_]
-    place: Whole
-    changed: Links
-    is_changed: NDArray[np.bool_]
-    search: Search
-    mix: Mix
-    sizes: Whole
-    numbers: Floats
+SMALL = 600
+"""Pools up to this size have no zones: looking at all of their links costs less."""
 
 
 def new_program(value: Floats, clicks: Floats) -> Program:
@@ -58,24 +73,34 @@ def new_program(value: Floats, clicks: Floats) -> Program:
     program = Program(
         value=aligned_zeros(n_links),
         clicks=aligned_zeros(n_links),
-        is_top=np.zeros(n_links, np.bool_),
+        zone=np.zeros(n_links, np.int8),
         place=np.zeros(n_links, np.int64),
-        changed=np.arange(n_links),
-        is_changed=np.ones(n_links, np.bool_),
+        inner=np.zeros(n_links, np.int64),
+        band=np.zeros(n_links, np.int64),
+        band_value=aligned_zeros(n_links),
+        band_clicks=aligned_zeros(n_links),
+        changed=np.zeros(n_links, np.int64),
+        is_changed=np.zeros(n_links, np.bool_),
         search=new_search(n_links),
         mix=new_mix(n_links),
-        sizes=np.array([0, SLACK, -1, -1, n_links]),
-        numbers=np.zeros(2),
+        sizes=np.zeros(9, np.int64),
+        numbers=np.zeros(8),
     )
+    program.sizes[PAIR] = -1
+    program.sizes[HAS_ZONES] = n_links > SMALL
+    program.numbers[MARGIN] = FIRST_MARGIN
     program.value[:], program.clicks[:] = value, clicks
+    program.changed[:], program.is_changed[:] = np.arange(n_links), True
+    program.sizes[N_CHANGED] = n_links
     return program
 
 
 @inner
 def _note_change(program: Program, link: int) -> None:
-    """Let the next solve see whether a link is top."""
+    """Let the next solve find the zone of a link; without zones only TOP matters."""
     may_be_top = (program.value[link] >= 1.0) | (program.clicks[link] >= 1.0)
-    if (may_be_top | program.is_top[link]) and not program.is_changed[link]:
+    concerns_top = may_be_top | (program.zone[link] == TOP)
+    if (concerns_top | (program.sizes[HAS_ZONES] == 1)) and not program.is_changed[link]:
         program.is_changed[link] = True
         program.changed[program.sizes[N_CHANGED]] = link
         program.sizes[N_CHANGED] += 1
@@ -96,24 +121,76 @@ def set_clicks(program: Program, link: int, clicks: float) -> None:
 
 
 @inner
-def _settle_changes(program: Program) -> None:
-    """Let links that have changed enter the list of top links, or leave it."""
-    sizes, place, top = program.sizes, program.place, program.mix.tied
-    for k in range(sizes[N_CHANGED]):
-        link = program.changed[k]
-        program.is_changed[link] = False
-        is_top = (program.value[link] >= 1.0) & (program.clicks[link] >= 1.0)
-        if is_top and not program.is_top[link]:
-            place[link] = sizes[N_TOP]
-            top[sizes[N_TOP]] = link
-            sizes[N_TOP] += 1
-        elif program.is_top[link] and not is_top:
-            sizes[N_TOP] -= 1
-            moved = top[sizes[N_TOP]]
-            top[place[link]] = moved
-            place[moved] = place[link]
-        program.is_top[link] = is_top
-    sizes[N_CHANGED] = 0
+def _band_target(n_links: int, n_slots: int) -> float:
+    """Return how many links the band should hold: enough to last, few enough to search."""
+    return min(0.5 * n_links, 16.0 + np.sqrt(n_links * n_slots))
+
+
+@inner
+def _draw_zones(program: Program, n_slots: int, floor: float) -> None:
+    """Set the zones around the threshold of the whole pool.
+
+    The threshold is followed along a line from the lowest to the highest price expected soon;
+    the margin around it is what gave a band of the wanted size last time.
+    """
+    sizes, numbers = program.sizes, program.numbers
+    entries = Entries(program.value, program.clicks, len(program.value))
+    guess, step = numbers[PRICE], max(numbers[STEP], 1e-9)
+    slackness = floor_slackness(floor)
+    price = search_price(entries, n_slots, floor, slackness, guess, step, program.search)
+    reach = 0.0
+    slope = 0.0
+    if price.status == BINDING:
+        reach = min(price.click_weight, 10.0 * numbers[STEP] + 0.01 * price.click_weight)
+        slope = price.second
+    numbers[VALUE_WEIGHT] = price.value_weight
+    numbers[LOW_PRICE] = price.click_weight - reach
+    numbers[HIGH_PRICE] = price.click_weight + reach
+    numbers[LOW_THRESHOLD] = price.threshold - reach * slope
+    numbers[HIGH_THRESHOLD] = price.threshold + reach * slope
+    numbers[PRICE] = price.click_weight if price.status == BINDING else 0.0
+    sizes[STATUS] = price.status
+    sizes[IS_DRAWN] = 1
+    sizes[PAIR] = -1
+    target = _band_target(len(program.value), n_slots)
+    least = 1e-9 * (1.0 + price.click_weight)
+    numbers[MARGIN] = max(numbers[MARGIN], least)
+    place_zones(program)
+    for _ in range(11):
+        if sizes[N_BAND] > 2.0 * target and numbers[MARGIN] > least:
+            numbers[MARGIN] = max(0.5 * numbers[MARGIN], least)
+        elif sizes[N_BAND] < 0.5 * target and numbers[MARGIN] < 1.0:
+            numbers[MARGIN] *= 1.6
+        else:
+            break
+        # the certificate trusts the margin, so the zones must be those of the last one tried
+        place_zones(program)
+
+
+@inner
+def _take_all_into_band(program: Program) -> None:
+    """Search the whole pool: where rounding upsets the zones, the band is always right."""
+    program.numbers[MARGIN] = np.inf
+    place_zones(program)
+    program.sizes[IS_DRAWN] = 0
+    program.numbers[MARGIN] = FIRST_MARGIN
+
+
+@inner
+def _band_holds(program: Program, price: Price) -> bool:
+    """Say whether no link outside the band can change the answer found inside it."""
+    numbers = program.numbers
+    if (price.status == INFEASIBLE) != (numbers[VALUE_WEIGHT] == 0.0):
+        return False
+    low, high = numbers[LOW_PRICE], numbers[HIGH_PRICE]
+    if not low <= price.click_weight <= high:
+        return False
+    threshold = numbers[LOW_THRESHOLD]
+    if high > low:
+        along = (price.click_weight - low) / (high - low)
+        threshold += along * (numbers[HIGH_THRESHOLD] - numbers[LOW_THRESHOLD])
+    tolerance = 2.0 * TIE * (1.0 + price.click_weight)
+    return abs(price.threshold - threshold) < numbers[MARGIN] - tolerance
 
 
 @inner
@@ -136,25 +213,78 @@ def _guess_price(program: Program) -> float:
 
 
 @inner
+def _solve_entries(
+    program: Program,
+    entries: Entries,
+    links: Links,
+    n_slots: int,
+    floor: float,
+    slackness: float,
+) -> Price:
+    """Add the best mix of some entries to `program.mix`; entry i is `links[i]`."""
+    search = program.search
+    guess, step = _guess_price(program), max(program.numbers[STEP], 1e-9)
+    price = search_price(entries, n_slots, floor, slackness, guess, step, search)
+    share_slots(entries.clicks, links, n_slots, floor, price, search, program.mix)
+    return price
+
+
+@inner
+def _solve_band(program: Program, n_slots: int, floor: float) -> Price:
+    """Write the best mix into `program.mix`, IN and TOP taken for sure."""
+    sizes, mix = program.sizes, program.mix
+    n_top, n_inner = sizes[N_TOP], sizes[N_IN]
+    left = floor - n_top
+    for k in range(n_top):
+        mix.sure[k] = mix.tied[k]
+    for k in range(n_inner):
+        mix.sure[n_top + k] = program.inner[k]
+        left -= program.clicks[program.inner[k]]
+    mix.sizes[:] = 0
+    mix.sizes[N_SURE] = n_top + n_inner
+    entries = Entries(program.band_value, program.band_clicks, sizes[N_BAND])
+    n_left, slackness = n_slots - n_top - n_inner, floor_slackness(floor)
+    return _solve_entries(program, entries, program.band, n_left, left, slackness)
+
+
+@inner
+def _solve_zones(program: Program, n_slots: int, floor: float) -> Price:
+    """Write the best mix into `program.mix`, drawing the zones anew where they do not hold."""
+    sizes = program.sizes
+    band_slots = n_slots - sizes[N_TOP] - sizes[N_IN]
+    if sizes[IS_DRAWN] == 0 or not 1 <= band_slots <= sizes[N_BAND]:
+        _draw_zones(program, n_slots, floor)
+    price = _solve_band(program, n_slots, floor)
+    if not _band_holds(program, price):
+        _draw_zones(program, n_slots, floor)
+        price = _solve_band(program, n_slots, floor)
+        if not _band_holds(program, price):
+            _take_all_into_band(program)
+            price = _solve_band(program, n_slots, floor)
+    return price
+
+
+@inner
 def solve_program(program: Program, n_slots: int, floor: float) -> None:
     """Write the best mix for `n_slots` slots and `floor` clicks into `program.mix`.
 
     The status and the price are in `sizes[STATUS]` and `numbers[PRICE]` of the program.
     """
-    sizes, numbers, mix, search = program.sizes, program.numbers, program.mix, program.search
-    _settle_changes(program)
+    sizes, numbers, mix = program.sizes, program.numbers, program.mix
+    settle_changes(program)
     mix.sizes[:] = 0
-    slackness = floor_slackness(floor)
     if sizes[N_TOP] >= n_slots:
         mix.sizes[N_TIED] = sizes[N_TOP]
         mix.sizes[TIED_SLOTS] = n_slots
-        sizes[STATUS] = SLACK if n_slots >= floor - slackness else INFEASIBLE
+        sizes[STATUS] = SLACK if n_slots >= floor - floor_slackness(floor) else INFEASIBLE
         numbers[PRICE] = 0.0
         return
-    entries = Entries(program.value, program.clicks, len(program.value))
-    guess, step = _guess_price(program), max(numbers[STEP], 1e-9)
-    price = search_price(entries, n_slots, floor, slackness, guess, step, search)
-    share_slots(entries.clicks, search.links, n_slots, floor, price, search, mix)
+    if sizes[HAS_ZONES] == 1:
+        price = _solve_zones(program, n_slots, floor)
+    else:
+        entries = Entries(program.value, program.clicks, len(program.value))
+        links, slackness = program.search.links, floor_slackness(floor)
+        price = _solve_entries(program, entries, links, n_slots, floor, slackness)
     sizes[STATUS] = price.status
     sizes[PAIR] = -1
     if price.status == BINDING:
