@@ -13,6 +13,9 @@ from manual.markdown import code, fence, table
 from slotwise.cli.main import add_command, build_app, command_names
 from slotwise.errors import UnknownName
 
+MAX_OPEN_ROWS = 14
+"""A table of options with more rows starts closed."""
+
 
 class CommandPage(NamedTuple):
     """The words of a command, and its typer object."""
@@ -71,10 +74,17 @@ def commands_reference() -> str:
         parts.append(_words_and_examples(page.command.help or ""))
         if page.options:
             rows = [_row(parameter) for parameter in page.options]
-            parts.append(table(["argument or option", "default", "meaning"], rows))
+            listed = table(["argument or option", "default", "meaning"], rows)
+            parts.append(listed if len(rows) <= MAX_OPEN_ROWS else _closed(listed, len(rows)))
         else:
             parts.append("It has no arguments or options except `--help`.")
     return "\n\n".join(parts)
+
+
+def _closed(listed: str, n_rows: int) -> str:
+    """Return a long table in a part that the reader opens."""
+    summary = f"<summary>{n_rows} arguments and options</summary>"
+    return f"<details markdown>\n{summary}\n\n{listed}\n\n</details>"
 
 
 def _words_and_examples(text: str) -> str:

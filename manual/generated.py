@@ -13,6 +13,7 @@ from manual.commands import commands_reference
 from manual.figures import figure_reference
 from manual.make_targets import make_targets_reference
 from manual.metrics import alerting_rules_reference, metrics_reference
+from manual.notebook import notebook_reference
 from manual.policies import policies_reference
 from manual.project_files import project_file
 from manual.public_names import names_reference
@@ -29,6 +30,7 @@ GENERATED: Mapping[str, Callable[..., str]] = {
     "make": make_targets_reference,
     "metrics": metrics_reference,
     "names": names_reference,
+    "notebook": notebook_reference,
     "policies": policies_reference,
     "routes": routes_reference,
     "settings": settings_reference,

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import inspect
+
+from manual.markdown import table
+from slotwise.policies import POLICIES
 
 PUBLIC_MODULES = (
     "slotwise",
@@ -55,5 +59,39 @@ def public_names(module: str) -> list[str]:
 
 
 def names_reference(module: str) -> str:
-    """Return one directive per name; mkdocstrings replaces it with the documentation."""
-    return "\n\n".join(f"::: {module}.{name}" for name in public_names(module))
+    """Return one directive per name; mkdocstrings replaces it with the documentation.
+
+    The page of `slotwise` itself lists names that another page describes, with links to it.
+    """
+    names = public_names(module)
+    described = {name: _described_at(name) for name in names} if module == "slotwise" else {}
+    rows = [
+        [f"[`{name}`]({page}#{where}.{name}){{ #{module}.{name} }}", _sentence(module, name)]
+        for name, (page, where) in described.items()
+        if where
+    ]
+    directives = [
+        _directive(module, name) for name in names if not described.get(name, ("", ""))[1]
+    ]
+    return "\n\n".join([*([table(["name", "what it is"], rows)] if rows else []), *directives])
+
+
+def _described_at(name: str) -> tuple[str, str]:
+    """Return the page and the module where a name of `slotwise` is described, or nothing."""
+    for module in PUBLIC_MODULES[1:]:
+        if name in importlib.import_module(module).__all__:
+            return f"{module.rpartition('.')[2]}.md", module
+    return "", ""
+
+
+def _sentence(module: str, name: str) -> str:
+    documented = inspect.getdoc(getattr(importlib.import_module(module), name)) or ""
+    return documented.partition("\n")[0]
+
+
+def _directive(module: str, name: str) -> str:
+    public = getattr(importlib.import_module(module), name)
+    is_policy = isinstance(public, type) and public in POLICIES.values()
+    # All policies have the methods of `Policy`, and another page lists their settings.
+    without = "\n    options:\n      members: false" if is_policy else ""
+    return f"::: {module}.{name}{without}"

@@ -4,24 +4,11 @@ from __future__ import annotations
 
 import base64
 import io
-from pathlib import Path
-from typing import Any
 
-import nbformat
-import pytest
-from nbclient import NotebookClient
 from PIL import Image
 
+from manual.notebook import read_notebook, run_notebook
 from slotwise.compile.machine_code import NOTICE
-from tests.docs.pages import ROOT
-
-NOTEBOOK = ROOT / "docs" / "from-data-to-figure.ipynb"
-
-
-def read_notebook() -> Any:
-    notebook = nbformat.read(NOTEBOOK, as_version=4)
-    nbformat.validate(notebook)
-    return notebook
 
 
 def test_the_notebook_is_kept_without_outputs() -> None:
@@ -30,15 +17,8 @@ def test_the_notebook_is_kept_without_outputs() -> None:
     assert not any(cell.outputs or cell.execution_count for cell in code)
 
 
-def test_the_notebook_runs_from_data_to_figure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
-        monkeypatch.setenv(name, str(tmp_path / name.lower()))
-    monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
-    notebook = read_notebook()
-    place = {"metadata": {"path": str(tmp_path)}}
-    NotebookClient(notebook, timeout=None, kernel_name="python3", resources=place).execute()
+def test_the_notebook_runs_from_data_to_figure() -> None:
+    notebook = run_notebook()
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
     printed = [output for output in outputs if output.output_type == "stream"]
     errors = "".join(output.text for output in printed if output.name == "stderr")

@@ -36,6 +36,10 @@ PLACES = (
 )
 
 
+LONG = ("python/slotwise", "python/policies", "python/selector", "python/selection")
+MAX_HEIGHT = 15_000
+
+
 class QuietHandler(http.server.SimpleHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:
         pass
@@ -107,6 +111,16 @@ def test_pages_fit_and_ask_nobody_else(
         wide = page.evaluate("document.documentElement.scrollWidth")
         assert wide <= width, f"{place} is {wide} pixels wide"
     reader.close()
+
+
+def test_no_page_is_endless(browser: Browser, address: str) -> None:
+    reader = Reader(browser, address, width=1280, dark=False)
+    heights = {}
+    for place in (*PLACES, *(f"reference/{page}" for page in LONG), "leaderboard", "feedback"):
+        page = reader.open(place)
+        heights[place] = page.evaluate("document.documentElement.scrollHeight")
+    reader.close()
+    assert not {place: height for place, height in heights.items() if height > MAX_HEIGHT}
 
 
 # The theme's copy buttons and lists of pages are landmarks of equal names.
