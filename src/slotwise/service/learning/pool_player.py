@@ -26,7 +26,7 @@ from slotwise.service.counting.attribution import CLICKS, LEVELS, Level, View, a
 from slotwise.service.counting.rates import LinkCounts, count_known
 from slotwise.service.learning.version_pages import VisitorsAhead, totals_of
 from slotwise.service.pool import Pool, has_slot_weights, policy_of, pool_problem, slots_of_pool
-from slotwise.service.records import ImportedCounts, compose
+from slotwise.service.records import ImportedCounts
 
 MANY_BYTES = 1_000_000
 COMPRESSED = zlib.compress(b"", 1)[:2]
@@ -252,20 +252,26 @@ class PoolPlayer:
         player, arrays = self.player, self.player.save()
         links = [str(link) for link in player.pool.links]
         return encode_state(
-            compose(
-                RunState,
-                *(pool.settings, fed_to, pool),
+            RunState(
+                policy=pool.settings.policy,
+                policy_settings=pool.settings.policy_settings,
                 link_ids=tuple(links),
                 counted_from_us=tuple(pool.links[one].counted_from_us for one in links),
+                closes_us=fed_to.closes_us,
+                level=fed_to.level,
+                decision_id=fed_to.decision_id,
                 arrays={
                     name.removeprefix(KNOWS): (array.shape, np.ascontiguousarray(array).tobytes())
                     for name, array in arrays.items()
                     if name.startswith(KNOWS)
                 },
+                features=pool.settings.features,
                 words=player.features.plain() if player.uses_visitors else [],
                 slots=slots_of(pool),
                 slot_clicks=self.slot_clicks(),
                 exposure=np.stack(self.exposure()).tobytes() if self.slots_differ else b"",
+                known_us=pool.known_us,
+                segment_floors=pool.settings.segment_floors,
                 open_views=(b"", b"") if self.ahead is None else self.ahead.open_bytes(),
             )
         )
