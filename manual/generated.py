@@ -16,13 +16,14 @@ from manual.metrics import alerting_rules_reference, metrics_reference
 from manual.notebook import notebook_reference
 from manual.policies import policies_reference
 from manual.project_files import project_file
-from manual.public_names import names_reference
+from manual.public_names import author_names_reference, names_reference
 from manual.routes import routes_reference
 from manual.settings import limits_reference, settings_reference
 from slotwise.errors import UnknownName
 
 GENERATED: Mapping[str, Callable[..., str]] = {
     "alerting-rules": alerting_rules_reference,
+    "author-names": author_names_reference,
     "commands": commands_reference,
     "figure": figure_reference,
     "file": project_file,

@@ -24,8 +24,8 @@ def code(text: str) -> str:
 
 
 def fence(text: str, language: str = "") -> str:
-    """Return text as a block of code."""
-    return f"```{language}\n{text.strip()}\n```"
+    """Return text as a block of code; its first line may be indented."""
+    return f"```{language}\n{text.rstrip().lstrip(chr(10))}\n```"
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -45,6 +45,13 @@ NOT_PUBLIC = {
 """The other modules of the first two levels, and why they are not public."""
 
 
+FOR_AUTHORS = (
+    *("Policy", "CountingPolicy", "State", "Counts", "Feedback", "Estimates", "Mix", "Search"),
+    *("compiled", "new_counts", "new_mix", "new_search", "take_top_links", "average_ahead"),
+    *("average_probabilities", "expect_views", "NOBODY", "NO_SLOTS"),
+)
+"""Names of `slotwise.policies` that are for authors of policies and have a page of their own."""
+
 FIRST_NAMES = ("Selector", "simulate")
 """What most programs start with; a page describes these before its other names."""
 
@@ -61,27 +68,33 @@ def public_names(module: str) -> list[str]:
 def names_reference(module: str) -> str:
     """Return one directive per name; mkdocstrings replaces it with the documentation.
 
-    The page of `slotwise` itself lists names that another page describes, with links to it.
+    A name that another page describes has a row with a link to it in a table at the top.
     """
-    names = public_names(module)
-    described = {name: _described_at(name) for name in names} if module == "slotwise" else {}
+    places = {name: _described_at(module, name) for name in public_names(module)}
     rows = [
-        [f"[`{name}`]({page}#{where}.{name}){{ #{module}.{name} }}", _sentence(module, name)]
-        for name, (page, where) in described.items()
-        if where
+        [f"[`{name}`]({place}.{name}){{ #{module}.{name} }}", _sentence(module, name)]
+        for name, place in places.items()
+        if place
     ]
-    directives = [
-        _directive(module, name) for name in names if not described.get(name, ("", ""))[1]
-    ]
-    return "\n\n".join([*([table(["name", "what it is"], rows)] if rows else []), *directives])
+    listed = [table(["name", "what it is"], rows)] if rows else []
+    return "\n\n".join([*listed, *(_directive(module, one) for one in places if not places[one])])
 
 
-def _described_at(name: str) -> tuple[str, str]:
-    """Return the page and the module where a name of `slotwise` is described, or nothing."""
-    for module in PUBLIC_MODULES[1:]:
-        if name in importlib.import_module(module).__all__:
-            return f"{module.rpartition('.')[2]}.md", module
-    return "", ""
+def author_names_reference() -> str:
+    """Return the directives of what authors of policies build on."""
+    return "\n\n".join(_directive("slotwise.policies", name) for name in FOR_AUTHORS)
+
+
+def _described_at(module: str, name: str) -> str:
+    """Return the page and the module where a name is described, if that is on another page."""
+    if module == "slotwise.policies":
+        if name in FOR_AUTHORS:
+            return f"policy.md#{module}"
+        return "problem.md#slotwise.problem" if name == "Problem" else ""
+    if module != "slotwise":
+        return ""
+    found = [one for one in PUBLIC_MODULES[1:] if name in importlib.import_module(one).__all__]
+    return f"{found[0].rpartition('.')[2]}.md#{found[0]}" if found else ""
 
 
 def _sentence(module: str, name: str) -> str:

@@ -36,7 +36,7 @@ PLACES = (
 )
 
 
-LONG = ("python/slotwise", "python/policies", "python/selector", "python/selection")
+LONG = ("python/slotwise", "python/policy", "python/selector", "python/selection")
 MAX_HEIGHT = 15_000
 
 
