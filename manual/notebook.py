@@ -11,6 +11,7 @@ from unittest.mock import patch
 
 import nbformat
 from nbclient import NotebookClient
+from traitlets.config import Config
 
 from manual.markdown import fence
 
@@ -32,8 +33,12 @@ def run_notebook() -> Any:
         names = ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR")
         places = {name: str(Path(folder) / name.lower()) for name in names}
         with patch.dict(os.environ, {**places, "PYTHONPATH": str(ROOT / "src")}):
-            place = {"metadata": {"path": folder}}
-            NotebookClient(notebook, timeout=None, kernel_name="python3", resources=place).execute()
+            sockets = {"transport": "ipc", "ip": str(Path(folder) / "kernel")}  # no ports
+            options: dict[str, Any] = {
+                "config": Config(ConnectionFileMixin=sockets),
+                "resources": {"metadata": {"path": folder}},
+            }
+            NotebookClient(notebook, timeout=None, kernel_name="python3", **options).execute()
     return notebook
 
 
