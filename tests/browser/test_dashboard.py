@@ -27,7 +27,7 @@ from tests.chromium import PATIENCE_MS
 HOSTILE = [
     "<img src=x onerror=\"document.title='hacked'\">",
     "</td></table><script>document.title='hacked'</script>",
-    "=HYPERLINK(1)\u202e evil",
+    "=HYPERLINK(1) evil",
     "Aperfectlyreasonablenamewithoutanyspaceinit" * 4,
     "&lt;b&gt; \"quoted\" 'name'",
 ]

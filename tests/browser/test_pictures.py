@@ -83,8 +83,15 @@ def home(server: BackgroundServer, admin: httpx.Client, clock: DayClock) -> str:
     return "home"
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize(
+    ("width", "dark"),
+    [
+        pytest.param(1280, False, id="1280-light"),
+        pytest.param(390, True, id="390-dark"),
+        pytest.param(1280, True, id="1280-dark", marks=pytest.mark.slow),
+        pytest.param(390, False, id="390-light", marks=pytest.mark.slow),
+    ],
+)
 def test_every_tab_can_be_read(
     watched: Watched, home: str, keep_picture: KeepPicture, width: int, dark: bool
 ) -> None:

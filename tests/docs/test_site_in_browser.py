@@ -99,8 +99,15 @@ class Reader:
         assert not self.errors
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize(
+    ("width", "dark"),
+    [
+        pytest.param(1280, False, id="1280-light"),
+        pytest.param(390, True, id="390-dark"),
+        pytest.param(1280, True, id="1280-dark", marks=pytest.mark.slow),
+        pytest.param(390, False, id="390-light", marks=pytest.mark.slow),
+    ],
+)
 def test_pages_fit_and_ask_nobody_else(
     browser: Browser, address: str, width: int, dark: bool
 ) -> None:
