@@ -208,7 +208,8 @@ def play(traffic: Callable[[float], float], per_day: int, days: int, seed: int) 
             early = (views[0].sum(), *clicks[1:].sum(axis=1))
             first_hour = max(n / of for n, of in zip(early, asked, strict=True))
     done = (views[0].sum(), *clicks[1:, : len(steps) - LATE_STEPS].sum(axis=1))
-    return Delivered(*(n / of for n, of in zip(done, asked, strict=True)), first_hour)
+    shares = (n / of for n, of in zip(done, asked, strict=True))
+    return Delivered._make([*shares, first_hour])
 
 
 def print_campaigns(n_campaigns: int, seed: int) -> None:
