@@ -19,7 +19,7 @@ from slotwise.service.counting.attribution import (
     View,
 )
 from slotwise.service.counting.rates import LinkCounts
-from slotwise.service.learning import version_pages
+from slotwise.service.learning import early_feedback, version_pages
 from slotwise.service.learning.early_feedback import AGES_S, EarlyFeedback, outcomes_by_age
 from slotwise.service.pool import Pool
 from slotwise.service.records import SECOND_US
@@ -342,6 +342,22 @@ def test_of_too_many_kinds_of_visitors_those_with_most_views_are_learned(
     expected = kinds[("device", "desktop"),].views[CLICKS]
     np.testing.assert_allclose(learner.form.knowledge(learner.state)["views"][CLICKS], expected)
     np.testing.assert_allclose(left.links[CLICKS], 1_000.0 - expected)
+
+
+def test_words_of_callers_fill_no_memory(
+    open_service: OpenService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of many kinds of visitors only those with most views have counts of their own."""
+    service = opened(open_service(), features={"device": ["phone", "desktop"]})
+    visit_by_device(service, 150)
+    run = service.publisher.runs["home"]
+    all_kinds = run.early.counts_by_kind(run.pool.active, 0)
+    total = run.early.counts(run.pool.active, 0).views
+    monkeypatch.setattr(early_feedback, "MAX_KIND_COUNTS", len(run.pool.active))
+    [(kind, counts)] = run.early.counts_by_kind(run.pool.active, 0).items()
+    assert counts.views.sum() == max(one.views.sum() for one in all_kinds.values())
+    np.testing.assert_array_equal(counts.views, all_kinds[kind].views)
+    np.testing.assert_array_equal(run.early.counts(run.pool.active, 0).views, total)
 
 
 def test_windows_that_close_count_once(open_service: OpenService) -> None:

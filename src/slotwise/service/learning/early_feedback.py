@@ -24,8 +24,10 @@ they had stopped earning: revenue then counts from closed windows only (`sales_a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from heapq import nlargest
 from itertools import pairwise
 from typing import Any
 
@@ -60,6 +62,8 @@ MAX_DEVIATION = 4.0
 MAX_BATCH = 500
 """Views of one batch."""
 MAX_BATCHES = 400
+MAX_KIND_COUNTS = 1_000_000
+"""Kinds of visitors times links that are counted for one version: callers name what they like."""
 READS = 12
 """Batches that are read again for one version; fewer where they have `MAX_READ` views."""
 MAX_READ = MAX_BATCH
@@ -336,16 +340,30 @@ class EarlyFeedback:
     def counts(self, link_ids: Sequence[str], closed_until_us: int) -> LinkCounts:
         """Return what open views of these links count as; those that are settled left out."""
         total = LinkCounts(*np.zeros((2, len(LEVELS), len(link_ids))))
-        for of_kind in self.counts_by_kind(link_ids, closed_until_us).values():
-            for sums, more in zip(total, of_kind, strict=True):
-                sums += more
+        for level, _, place, n_views, outcomes in self._counted(link_ids, closed_until_us):
+            total.views[level, place] += n_views
+            total.sums[level, place] += outcomes
         return total
 
     def counts_by_kind(
         self, link_ids: Sequence[str], closed_until_us: int
     ) -> dict[Said, LinkCounts]:
-        """Return the same as `counts` for each kind of visitor."""
-        kinds: dict[Said, LinkCounts] = {}
+        """Return the same for each kind of visitor: those with most views, if there are many."""
+        seen: defaultdict[Said, float] = defaultdict(float)
+        for _, kind, _, n_views, _ in self._counted(link_ids, closed_until_us):
+            seen[kind] += n_views
+        most = nlargest(MAX_KIND_COUNTS // max(len(link_ids), 1), seen, key=seen.__getitem__)
+        kinds = {kind: LinkCounts(*np.zeros((2, len(LEVELS), len(link_ids)))) for kind in most}
+        for level, kind, place, n_views, outcomes in self._counted(link_ids, closed_until_us):
+            if kind in kinds:
+                kinds[kind].views[level, place] += n_views
+                kinds[kind].sums[level, place] += outcomes
+        return kinds
+
+    def _counted(
+        self, link_ids: Sequence[str], closed_until_us: int
+    ) -> Iterator[tuple[int, Said, int, float, float]]:
+        """Yield level, kind of visitor, place of the link, views and outcomes of open views."""
         places = {link_id: place for place, link_id in enumerate(link_ids)}
         for level in LEVELS:
             is_missing = level == REVENUE and self.sales_are_missing
@@ -363,11 +381,7 @@ class EarlyFeedback:
                     if link_id not in own:
                         own[link_id] = self._shares_of(level, link_id, pooled)
                     share = own[link_id][batch.n_ages - 1]
-                    if kind not in kinds:
-                        kinds[kind] = LinkCounts(*np.zeros((2, len(LEVELS), len(link_ids))))
-                    kinds[kind].views[level, place] += share * n_views
-                    kinds[kind].sums[level, place] += outcomes[level]
-        return kinds
+                    yield level, kind, place, share * n_views, outcomes[level]
 
 
 def outcomes_by_age(view: View, n_ages: int, first: int = 0) -> dict[str, Floats]:
