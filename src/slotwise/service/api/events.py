@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import difflib
 import functools
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import msgspec
@@ -66,16 +67,17 @@ class AdjustmentBody(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"
 
 
 EventBody = ClickBody | ConversionBody | AdjustmentBody
-_RECORDED: dict[type[EventBody], type[Event]] = {
-    ClickBody: ClickEvent,
-    ConversionBody: ConversionEvent,
-    AdjustmentBody: AdjustmentEvent,
+_BODIES = {"click": ClickBody, "conversion": ConversionBody, "adjustment": AdjustmentBody}
+_RECORDED: dict[str, type[Event]] = {
+    "click": ClickEvent,
+    "conversion": ConversionEvent,
+    "adjustment": AdjustmentEvent,
 }
 
 
 def _event(body: EventBody) -> Event:
     """Return an event as it is recorded."""
-    return _RECORDED[type(body)](**asdict(body))
+    return _RECORDED[str(body.__struct_config__.tag)](**asdict(body))
 
 
 # An item of a batch is decoded by itself, so that one broken item does not refuse the others.
@@ -110,7 +112,13 @@ class BatchOutcomes(msgspec.Struct, frozen=True):
 _ACCEPTED = ItemOutcome("accepted")
 _decode_event = msgspec.json.Decoder(EventBody).decode
 _decode_names = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_BODIES = {str(one.__struct_config__.tag): one for one in _RECORDED}
+_STRICT = [
+    msgspec.defstruct(one.__name__, (), bases=(one,), frozen=True, forbid_unknown_fields=True)
+    for one in _BODIES.values()
+]
+_decode_known: Callable[[msgspec.Raw], EventBody]
+_decode_known = msgspec.json.Decoder(functools.reduce(operator.or_, _STRICT)).decode
+"""Decodes an event without unknown fields, which is most often the case."""
 _MAX_UNKNOWN = 8
 """Unknown fields that are looked at: fields of other tools may travel with an event."""
 _SPELT_ALIKE = 0.8
@@ -140,7 +148,10 @@ def _misspelt(raw: msgspec.Raw, fields: Sequence[str]) -> dict[str, tuple[str, s
 
 def _read(raw: msgspec.Raw) -> tuple[Event, str]:
     """Return an event, and what to say of fields that look misspelt; others are ignored."""
-    body: EventBody = _decode_event(raw)
+    try:
+        return _event(_decode_known(raw)), ""
+    except msgspec.ValidationError:  # perhaps only for a field that is not known
+        body: EventBody = _decode_event(raw)
     wrong = _misspelt(raw, body.__struct_encode_fields__)
     said = [
         f"ignored `{name}`; did you mean `{of}` of a {tag}?" for name, (of, tag) in wrong.items()
