@@ -62,6 +62,8 @@ MAX_DEVIATION = 4.0
 MAX_BATCH = 500
 """Views of one batch."""
 MAX_BATCHES = 400
+MAX_CELLS = 200_000
+"""Pairs of a kind of visitor and a link in all batches, some 70 MB."""
 MAX_KIND_COUNTS = 1_000_000
 """Kinds of visitors times links that are counted for one version: callers name what they like."""
 READS = 12
@@ -218,7 +220,10 @@ class EarlyFeedback:
         return lengths_us == self._windows_us
 
     def _join(self) -> None:
-        """Join neighbours of one age that are short for it; of too many, drop every second."""
+        """Join neighbours of one age that are short for it; of too many, drop every second.
+
+        The views of a batch that is dropped count when they close.
+        """
         joined: list[_Batch] = []
         for batch in self._batches:
             last = joined[-1] if joined else None
@@ -240,7 +245,8 @@ class EarlyFeedback:
                 joined.append(batch)
         # Views that are stored late are not missed: a batch without views is read three times.
         joined = [one for one in joined if one.n_views or one.n_ages < EMPTY_READS]
-        self._batches = joined if len(joined) <= MAX_BATCHES else joined[::2]
+        is_large = sum(len(one.links) for one in joined) > MAX_CELLS
+        self._batches = joined[::2] if is_large or len(joined) > MAX_BATCHES else joined
 
     # Delays
 
