@@ -314,8 +314,8 @@ def test_a_statement_a_table_whatever_the_number_of_rows(
     run: list[str] = []
     execute = store._writer.execute
 
-    def counted(query: bytes, *rest: object) -> object:
-        run.append(query.decode().split()[0])
+    def counted(query: bytes | str, *rest: object) -> object:
+        run.append((query if isinstance(query, str) else query.decode()).split()[0])
         return execute(query, *rest)  # type: ignore[call-overload]
 
     monkeypatch.setattr(store._writer, "execute", counted)

@@ -7,7 +7,7 @@ import difflib
 import functools
 import operator
 from collections.abc import Callable, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -116,7 +116,7 @@ _STRICT = [
     msgspec.defstruct(one.__name__, (), bases=(one,), frozen=True, forbid_unknown_fields=True)
     for one in _BODIES.values()
 ]
-_decode_known: Callable[[msgspec.Raw], EventBody]
+_decode_known: Callable[[msgspec.Raw], Any]
 _decode_known = msgspec.json.Decoder(functools.reduce(operator.or_, _STRICT)).decode
 """Decodes an event without unknown fields, which is most often the case."""
 _MAX_UNKNOWN = 8

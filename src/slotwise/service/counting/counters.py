@@ -186,12 +186,11 @@ def _page_sums(pages: Mapping[tuple[Key, int, int], int], level: Level) -> dict[
 
 
 def _combine(first: Counters, second: Counters, sign: int) -> Counters:
-    return Counters(
-        links=_sum_by_key(first.links, second.links, sign),
-        pages=_sum_by_key(first.pages, second.pages, sign),
-        visitors=_sum_by_key(first.visitors, second.visitors, sign),
-        delivered=_sum_by_key(first.delivered, second.delivered, sign),
-    )
+    sums = {
+        name: _sum_by_key(getattr(first, name), getattr(second, name), sign)
+        for name in Counters.__struct_fields__
+    }
+    return Counters(**sums)
 
 
 def _sum_by_key(

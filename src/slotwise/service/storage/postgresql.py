@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import cache
 from threading import BoundedSemaphore, Event, Lock, Thread
 from typing import Any, NamedTuple
 
@@ -28,20 +29,12 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from slotwise.errors import InvalidInput
-from slotwise.service.counting.attribution import FOLD_START
 from slotwise.service.refusals import StoreUnavailable, Superseded
 from slotwise.service.storage import contract, schema
 from slotwise.service.storage.migrations import upgrade
 from slotwise.service.storage.schema import Row, row_columns
 from slotwise.service.storage.sql_batch import SqlBatch
-from slotwise.service.storage.sql_reads import (
-    COUNTER_TABLES,
-    STREAMED_ROWS,
-    Engine,
-    StoreReader,
-    on_conflict_add,
-    on_conflict_replace,
-)
+from slotwise.service.storage.sql_reads import Engine, SqlSession, StoreReader
 
 ENGINE = Engine(
     dialect=PGDialect_psycopg(paramstyle="pyformat"),  # type: ignore[no-untyped-call]
@@ -69,29 +62,12 @@ def _array_type(column: Column[Any]) -> str:
     return "text[]"
 
 
-def _insert(table: Table, end: str) -> bytes:
+@cache
+def _insert(table: Table, end: str) -> str:
     """Return one statement for any number of rows: a parameter a column."""
     names = row_columns(table)
     arrays = ", ".join(f"%s::{_array_type(table.c[name])}" for name in names)
-    return (
-        f"INSERT INTO {table.name} ({', '.join(names)}) SELECT * FROM unnest({arrays}) {end}"
-    ).encode()
-
-
-_INSERT = {
-    table.name: _insert(table, "ON CONFLICT DO NOTHING") for table in schema.metadata.sorted_tables
-}
-_UPSERT = {
-    table.name: _insert(table, on_conflict_replace(table))
-    for table in (schema.pools, schema.links, schema.keys, schema.fold_positions)
-} | {
-    # A learner that was paused must not replace what another one published meanwhile.
-    "learned": _insert(
-        schema.learned,
-        f"{on_conflict_replace(schema.learned)} WHERE learned.version <= excluded.version",
-    )
-}
-_ADD = {table.name: _insert(table, on_conflict_add(table)) for table in COUNTER_TABLES}
+    return f"INSERT INTO {table.name} ({', '.join(names)}) SELECT * FROM unnest({arrays}) {end}"
 
 
 def array(values: Sequence[Any]) -> object:
@@ -114,36 +90,14 @@ def array(values: Sequence[Any]) -> object:
     return f"{{{encoded[1:-1].decode()}}}"
 
 
-class PostgresqlSession:
-    """Runs statements on a connection of the driver."""
+class PostgresqlSession(SqlSession):
+    """Runs statements of PostgreSQL."""
 
-    def __init__(self, connection: Connection[tuple[Any, ...]]) -> None:
-        self._connection = connection
-
-    def fetch(self, sql: str, **parameters: object) -> list[tuple[Any, ...]]:
-        return self._connection.execute(ENGINE.translated(sql).encode(), parameters).fetchall()
-
-    def stream(self, sql: str, **parameters: object) -> Iterator[list[tuple[Any, ...]]]:
-        with self._connection.cursor("slotwise_stream") as cursor:  # the rows stay on the server
-            cursor.execute(ENGINE.translated(sql).encode(), parameters)
-            while rows := cursor.fetchmany(STREAMED_ROWS):
-                yield rows
-
-    def execute(self, sql: str, **parameters: object) -> int:
-        return self._connection.execute(ENGINE.translated(sql).encode(), parameters).rowcount
+    engine = ENGINE
 
     def listed(self, ids: Sequence[str]) -> object:
         """Return ids as an array."""
         return array(ids)
-
-    def insert(self, table: Table, new: Sequence[Row]) -> int:
-        return self._write(_INSERT[table.name], new)
-
-    def upsert(self, table: Table, new: Sequence[Row]) -> int:
-        return self._write(_UPSERT[table.name], new)
-
-    def add(self, table: Table, new: Sequence[Row]) -> None:
-        self._write(_ADD[table.name], new)
 
     def damage(self) -> str:
         """Return how many damaged pages PostgreSQL has met, where it keeps checksums."""
@@ -151,11 +105,15 @@ class PostgresqlSession:
         [(n_failures,)] = self.fetch(sql)
         return f"{n_failures} pages have a wrong checksum" if n_failures else ""
 
-    def _write(self, statement: bytes, new: Sequence[Row]) -> int:
+    def _streaming_cursor(self) -> AbstractContextManager[Any]:
+        cursor: AbstractContextManager[Any] = self._connection.cursor("slotwise_stream")
+        return cursor  # with a name the rows stay on the server
+
+    def _write(self, table: Table, end: str, new: Sequence[Row]) -> int:
         if not new:
             return 0
         columns = [array(column) for column in zip(*new, strict=True)]
-        return self._connection.execute(statement, columns).rowcount
+        return int(self._connection.execute(_insert(table, end), columns).rowcount)
 
 
 MAX_READERS = 16
@@ -337,15 +295,6 @@ _KEYS = {
     ]
     for table in (schema.clicks, schema.conversions, schema.adjustments, schema.refusals)
 }
-_FIRST_POSITION = """
-    INSERT INTO fold_positions (pool_id, level, closes_us, decision_id)
-    VALUES (:pool_id, :level, :closes_us, :decision_id) ON CONFLICT DO NOTHING
-"""
-_NEXT_POSITION = """
-    UPDATE fold_positions SET closes_us = :closes_us, decision_id = :decision_id
-    WHERE pool_id = :pool_id AND level = :level
-      AND closes_us = :after_us AND decision_id = :after_id
-"""
 
 
 class Outrun(Exception):
@@ -363,8 +312,6 @@ class Clock(NamedTuple):
 
 class PostgresqlBatch(SqlBatch):
     """The operations of one transaction; the caller begins it, takes the lock and commits."""
-
-    _session: PostgresqlSession
 
     def __init__(
         self, session: PostgresqlSession, clock: Clock, exclusive: bool, learner_epoch: int | None
@@ -411,25 +358,6 @@ class PostgresqlBatch(SqlBatch):
         # Everybody reads this row and only few transactions change it, or all would wait for it.
         if self._exclusive:
             super()._write_clock()
-
-    def _save_learned(self, learned: contract.Learned) -> None:
-        if not self._session.upsert(schema.learned, [schema.LEARNED.row(learned)]):
-            raise Superseded(f"pool {learned.pool_id} has a newer version than {learned.version}")
-
-    def _move_position(self, operation: contract.ApplyFold) -> bool:
-        if self._n_resets != operation.n_resets:
-            return False
-        is_first = operation.after == FOLD_START
-        n_moved = self._session.execute(
-            _FIRST_POSITION if is_first else _NEXT_POSITION,
-            pool_id=operation.pool_id,
-            level=operation.level,
-            closes_us=operation.until.closes_us,
-            decision_id=operation.until.decision_id,
-            after_us=operation.after.closes_us,
-            after_id=operation.after.decision_id,
-        )
-        return bool(n_moved)
 
 
 _log = logging.getLogger(__name__)

@@ -182,27 +182,42 @@ refusals = _table(
 )
 
 
-def _counters(kind: str, key: Mapping[str, Any], sums: type[msgspec.Struct]) -> tuple[Table, Table]:
-    """Return the table of some counters, and the one of what purged views had added to them."""
+def _counters(kind: str, key: Mapping[str, Any], sums: type[msgspec.Struct]) -> None:
+    """Add the table of some counters, and the one of what purged views had added to them."""
     fields = {"pool_id": str} | dict(key) | _fields(sums)
     kinds = {"page_group": String(16), "feature": Id}
-    names = (f"{kind}_counters", f"purged_{kind}_counters")
-    first, purged = (_table(name, " ".join(["pool_id", *key]), fields, **kinds) for name in names)
-    return first, purged
+    for name in (f"{kind}_counters", f"purged_{kind}_counters"):
+        _table(name, " ".join(["pool_id", *key]), fields, **kinds)
 
 
-link_counters, purged_link_counters = _counters(
-    "link", {"link_id": str, "page_group": str}, LinkCounters
-)
-page_counters, purged_page_counters = _counters("page", {"page_group": str}, PageCounters)
-visitor_counters, purged_visitor_counters = _counters(
-    "visitor", {"feature": str, "value": str, "page_group": str}, PageCounters
-)
-floor_counters, purged_floor_counters = _counters(
+_counters("link", {"link_id": str, "page_group": str}, LinkCounters)
+_counters("page", {"page_group": str}, PageCounters)
+_counters("visitor", {"feature": str, "value": str, "page_group": str}, PageCounters)
+_counters(
     "floor",
     {"feature": str, "value": str, "click_floor": float, "slots": int, "since_us": int},
     PageCounters,
 )
+COUNTED = {"links": "link", "pages": "page", "visitors": "visitor", "delivered": "floor"}
+"""The fields of `Counters`, and how the names of their tables begin."""
+
+
+def counter_columns(field: str, key: Any) -> tuple[Any, ...]:
+    """Return a key of `Counters` as it stands in a row: the group is its last column."""
+    if field == "delivered":
+        return tuple(key)
+    group, *rest = (key,) if field == "pages" else key
+    return (*rest, group)
+
+
+def counter_key(field: str, columns: Sequence[Any]) -> Any:
+    """Return the key of a row; the inverse of `counter_columns`."""
+    if field == "delivered":
+        return tuple(columns)
+    *rest, group = columns
+    return (group, *rest) if rest else group
+
+
 fold_positions = _table(
     "fold_positions",
     "pool_id level",

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 from sqlalchemy import Table
 
 from slotwise.errors import InvalidInput
@@ -15,9 +15,6 @@ from slotwise.service.counting.attribution import (
     FOLD_START,
     LEVELS,
     Counters,
-    Group,
-    LinkCounters,
-    PageCounters,
     fold_position,
 )
 from slotwise.service.counting.counters import (
@@ -27,6 +24,7 @@ from slotwise.service.counting.counters import (
     subtract_counters,
 )
 from slotwise.service.records import AdjustmentEvent, ConversionEvent, LinkRecord
+from slotwise.service.refusals import Superseded
 from slotwise.service.storage import contract, schema
 from slotwise.service.storage.ledger import Ledger, NewRows, click_key
 from slotwise.service.storage.sql_reads import SqlSession, StoreReader, still_waiting
@@ -72,6 +70,15 @@ def views_to_forget(reader: StoreReader, operation: contract.ForgetViews) -> Ite
 
 ROWS_AT_ONCE = 128
 """Rows of one statement."""
+_FIRST_POSITION = """
+    INSERT INTO fold_positions (pool_id, level, closes_us, decision_id)
+    VALUES (:pool_id, :level, :closes_us, :decision_id) ON CONFLICT DO NOTHING
+"""
+_NEXT_POSITION = """
+    UPDATE fold_positions SET closes_us = :closes_us, decision_id = :decision_id
+    WHERE pool_id = :pool_id AND level = :level
+      AND closes_us = :after_us AND decision_id = :after_id
+"""
 
 
 class SqlBatch:
@@ -185,30 +192,14 @@ class SqlBatch:
 
     def add_counters(self, pool_id: str, increment: Counters, prefix: str = "") -> None:
         """Add to the counters of a pool; the prefix of their tables may be `purged_`."""
-        tables = schema.metadata.tables
-        # Sorted: transactions that lock the same rows must do so in the same order.
-        self._session.add(
-            tables[f"{prefix}link_counters"],
-            [
-                (pool_id, link_id, group, *_sums(counters))
-                for (group, link_id), counters in sorted(increment.links.items(), key=_first)
-            ],
-        )
-        self._session.add(
-            tables[f"{prefix}page_counters"],
-            [(pool_id, group, *_sums(page)) for group, page in sorted(increment.pages.items())],
-        )
-        self._session.add(
-            tables[f"{prefix}visitor_counters"],
-            [
-                (pool_id, feature, value, group, *_sums(page))
-                for (group, feature, value), page in sorted(increment.visitors.items())
-            ],
-        )
-        self._session.add(
-            tables[f"{prefix}floor_counters"],
-            [(pool_id, *key, *_sums(page)) for key, page in sorted(increment.delivered.items())],
-        )
+        for field, of in schema.COUNTED.items():
+            counted = getattr(increment, field).items()
+            rows = [
+                (pool_id, *schema.counter_columns(field, key), *astuple(sums))
+                for key, sums in counted
+            ]
+            # Sorted: transactions that lock the same rows must do so in the same order.
+            self._session.add(schema.metadata.tables[f"{prefix}{of}_counters"], sorted(rows))
 
     def _drop(self, counters: str, **key: object) -> None:
         """Drop the counters of a key, and what purged views had added to them."""
@@ -217,7 +208,10 @@ class SqlBatch:
             self._session.execute(f"DELETE FROM {name} WHERE {where}", **key)
 
     def _save_learned(self, learned: contract.Learned) -> None:
-        self._session.upsert(schema.learned, [schema.LEARNED.row(learned)])
+        # A learner that was paused must not replace what another one published meanwhile.
+        newer = "WHERE learned.version <= excluded.version"
+        if not self._session.upsert(schema.learned, [schema.LEARNED.row(learned)], newer):
+            raise Superseded(f"pool {learned.pool_id} has a newer version than {learned.version}")
 
     def _save_links(self, operation: contract.SaveLinks) -> list[LinkRecord]:
         # Late feedback that came before a reset must be counted before it, not after.
@@ -257,13 +251,18 @@ class SqlBatch:
 
     def _move_position(self, operation: contract.ApplyFold) -> bool:
         """Move the position of a level, unless it moved or statistics were reset meanwhile."""
-        key = (operation.pool_id, operation.level)
-        position = self._reader.fold_positions().get(key, FOLD_START)
-        if (position, self._n_resets) != (operation.after, operation.n_resets):
+        if self._n_resets != operation.n_resets:
             return False
-        row = (*key, operation.until.closes_us, operation.until.decision_id)
-        self._session.upsert(schema.fold_positions, [row])
-        return True
+        n_moved = self._session.execute(
+            _FIRST_POSITION if operation.after == FOLD_START else _NEXT_POSITION,
+            pool_id=operation.pool_id,
+            level=operation.level,
+            closes_us=operation.until.closes_us,
+            decision_id=operation.until.decision_id,
+            after_us=operation.after.closes_us,
+            after_id=operation.after.decision_id,
+        )
+        return bool(n_moved)
 
     def _forget(self, operation: contract.ForgetViews) -> int:
         self._write_new_rows()
@@ -302,15 +301,6 @@ class SqlBatch:
             sql = f"DELETE FROM {name} WHERE {{row_id}} IN ({waiting} LIMIT :n_rows)"
             n_waiting += self._session.execute(sql, before_us=before_us, n_rows=limit)
         return len(views) + n_waiting
-
-
-def _sums(counters: LinkCounters | PageCounters) -> tuple[int, ...]:
-    return tuple(getattr(counters, name) for name in counters.__struct_fields__)
-
-
-def _first(item: tuple[tuple[Group, str], LinkCounters]) -> tuple[str, str]:
-    (group, link_id), _ = item
-    return link_id, group
 
 
 def _event_rows(

@@ -7,9 +7,10 @@ its own SQL. It is translated once and run on the raw driver.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 from sqlalchemy import Dialect, String, Table, text
 
@@ -145,17 +146,6 @@ ACTIVITY = {
 }
 """Sums over the pages of a pool, by name."""
 
-COUNTER_TABLES = (
-    schema.link_counters,
-    schema.page_counters,
-    schema.purged_link_counters,
-    schema.purged_page_counters,
-    schema.visitor_counters,
-    schema.purged_visitor_counters,
-    schema.floor_counters,
-    schema.purged_floor_counters,
-)
-
 LATE_DECISION_IDS = """
     SELECT d.decision_id FROM clicks AS c JOIN decisions AS d ON d.decision_id = c.decision_id
     WHERE d.pool_id = :pool_id AND c.received_us > d.click_closes_us
@@ -224,57 +214,72 @@ def still_waiting(events: str) -> str:
 STREAMED_ROWS = 5_000
 
 
-class SqlSession(Protocol):
-    """Runs the statements of its engine; the caller begins and ends the transaction."""
-
-    def fetch(self, sql: str, **parameters: object) -> list[tuple[Any, ...]]:
-        """Return all rows of a query."""
-        ...
-
-    def stream(self, sql: str, **parameters: object) -> Iterator[list[tuple[Any, ...]]]:
-        """Go through the rows of a query, some thousand at a time."""
-        ...
-
-    def execute(self, sql: str, **parameters: object) -> int:
-        """Run a statement and return how many rows it changed."""
-        ...
-
-    def listed(self, ids: Sequence[str]) -> object:
-        """Return ids in the form of the parameter `ids`."""
-        ...
-
-    def insert(self, table: Table, new: Sequence[Row]) -> int:
-        """Insert rows unless their identity is there already; return how many were new."""
-        ...
-
-    def upsert(self, table: Table, new: Sequence[Row]) -> int:
-        """Insert rows, or replace every column but the identity; return how many were written."""
-        ...
-
-    def add(self, table: Table, new: Sequence[Row]) -> None:
-        """Insert rows, or add every column but the identity to what is there."""
-        ...
-
-    def damage(self) -> str:
-        """Return what the database finds wrong with its own files, or nothing."""
-        ...
-
-
-def on_conflict_replace(table: Table) -> str:
-    """Return the end of an upsert: replace every column but the identity."""
-    return _on_conflict(table, "{name} = excluded.{name}")
-
-
-def on_conflict_add(table: Table) -> str:
-    """Return the end of an upsert: add every column but the identity."""
-    return _on_conflict(table, "{name} = {table}.{name} + excluded.{name}")
-
-
+@cache
 def _on_conflict(table: Table, update: str) -> str:
+    """Return the end of an upsert that changes every column but the identity."""
     keys = [column.name for column in table.primary_key.columns]
     rest = [name for name in row_columns(table) if name not in keys]
     updates = ", ".join(update.format(name=name, table=table.name) for name in rest)
     return f"ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {updates}"
+
+
+class SqlSession:
+    """Runs the statements of an engine on a connection of its driver.
+
+    The caller begins and ends the transaction.
+    """
+
+    engine: ClassVar[Engine]
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def fetch(self, sql: str, **parameters: object) -> list[tuple[Any, ...]]:
+        """Return all rows of a query."""
+        rows: list[tuple[Any, ...]] = self._run(sql, parameters).fetchall()
+        return rows
+
+    def stream(self, sql: str, **parameters: object) -> Iterator[list[tuple[Any, ...]]]:
+        """Go through the rows of a query, some thousand at a time."""
+        with self._streaming_cursor() as cursor:
+            cursor.execute(self.engine.translated(sql), parameters)
+            while rows := cursor.fetchmany(STREAMED_ROWS):
+                yield rows
+
+    def execute(self, sql: str, **parameters: object) -> int:
+        """Run a statement and return how many rows it changed."""
+        return int(self._run(sql, parameters).rowcount)
+
+    def insert(self, table: Table, new: Sequence[Row]) -> int:
+        """Insert rows unless their identity is there already; return how many were new."""
+        return self._write(table, "ON CONFLICT DO NOTHING", new)
+
+    def upsert(self, table: Table, new: Sequence[Row], where: str = "") -> int:
+        """Insert rows, or replace every column but the identity; return how many were written."""
+        replace = _on_conflict(table, "{name} = excluded.{name}")
+        return self._write(table, f"{replace} {where}", new)
+
+    def add(self, table: Table, new: Sequence[Row]) -> None:
+        """Insert rows, or add every column but the identity to what is there."""
+        self._write(table, _on_conflict(table, "{name} = {table}.{name} + excluded.{name}"), new)
+
+    def listed(self, ids: Sequence[str]) -> object:
+        """Return ids in the form of the parameter `ids`."""
+        raise NotImplementedError
+
+    def damage(self) -> str:
+        """Return what the database finds wrong with its own files, or nothing."""
+        raise NotImplementedError
+
+    def _run(self, sql: str, parameters: Mapping[str, object]) -> Any:
+        return self._connection.execute(self.engine.translated(sql), parameters)
+
+    def _streaming_cursor(self) -> AbstractContextManager[Any]:
+        raise NotImplementedError
+
+    def _write(self, table: Table, end: str, new: Sequence[Row]) -> int:
+        """Insert rows by a statement with this end; return how many were written."""
+        raise NotImplementedError
 
 
 def read_activity(
@@ -448,24 +453,13 @@ class StoreReader:
         return self._counters("purged_", pool_id)
 
     def _counters(self, prefix: str, pool_id: str) -> Counters:
-        def stored(of: str) -> list[tuple[Any, ...]]:
+        counted: dict[str, dict[Any, Any]] = {}
+        for field, of in schema.COUNTED.items():
             table = schema.metadata.tables[f"{prefix}{of}_counters"]
-            return self._fetch(f"{rows_of(table)} {_OF_POOL}", pool_id=pool_id)
-
-        return Counters(
-            links={
-                (group, link_id): LinkCounters(*sums) for _, link_id, group, *sums in stored("link")
-            },
-            pages={group: PageCounters(*sums) for _, group, *sums in stored("page")},
-            visitors={
-                (group, feature, value): PageCounters(*sums)
-                for _, feature, value, group, *sums in stored("visitor")
-            },
-            delivered={
-                (feature, value, floor, slots, since_us): PageCounters(*sums)
-                for _, feature, value, floor, slots, since_us, *sums in stored("floor")
-            },
-        )
+            kind, n = LinkCounters if field == "links" else PageCounters, len(table.primary_key)
+            found = self._fetch(f"{rows_of(table)} {_OF_POOL}", pool_id=pool_id)
+            counted[field] = {schema.counter_key(field, one[1:n]): kind(*one[n:]) for one in found}
+        return Counters(**counted)
 
     def purgeable_views(self, pool_id: str, before_us: int, limit: int) -> list[View]:
         """Return the first views that closed before a time and are folded at every level."""

@@ -7,7 +7,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from itertools import chain
 from pathlib import Path
 from threading import Lock
@@ -26,12 +26,9 @@ from slotwise.service.storage.migrations import upgrade
 from slotwise.service.storage.schema import Row, row_columns
 from slotwise.service.storage.sql_batch import SqlBatch
 from slotwise.service.storage.sql_reads import (
-    COUNTER_TABLES,
-    STREAMED_ROWS,
     Engine,
+    SqlSession,
     StoreReader,
-    on_conflict_add,
-    on_conflict_replace,
 )
 
 ENGINE = Engine(
@@ -65,33 +62,12 @@ _INSERT_MANY = {
     table.name: {n: f"{_values(table, n)} ON CONFLICT DO NOTHING" for n in _SIZES} for table in _RAW
 }
 """By table and number of rows, rising. A row that is there already is left as it is."""
-_INSERT = {
-    table.name: f"{_values(table)} ON CONFLICT DO NOTHING"
-    for table in schema.metadata.sorted_tables
-}
-_UPSERT = {
-    table.name: f"{_values(table)} {on_conflict_replace(table)}"
-    for table in (schema.pools, schema.links, schema.keys, schema.learned, schema.fold_positions)
-}
-_ADD = {table.name: f"{_values(table)} {on_conflict_add(table)}" for table in COUNTER_TABLES}
 
 
-class SqliteSession:
-    """Runs statements on a connection of the driver."""
+class SqliteSession(SqlSession):
+    """Runs statements of SQLite."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-
-    def fetch(self, sql: str, **parameters: object) -> list[tuple[Any, ...]]:
-        return self._connection.execute(ENGINE.translated(sql), parameters).fetchall()
-
-    def stream(self, sql: str, **parameters: object) -> Iterator[list[tuple[Any, ...]]]:
-        cursor = self._connection.execute(ENGINE.translated(sql), parameters)
-        while rows := cursor.fetchmany(STREAMED_ROWS):
-            yield rows
-
-    def execute(self, sql: str, **parameters: object) -> int:
-        return self._connection.execute(ENGINE.translated(sql), parameters).rowcount
+    engine = ENGINE
 
     def listed(self, ids: Sequence[str]) -> object:
         """Return ids as JSON text."""
@@ -104,7 +80,7 @@ class SqliteSession:
         the copies conflict with it and are ignored.
         """
         if table.name not in _INSERT_MANY:
-            return self._connection.executemany(_INSERT[table.name], new).rowcount
+            return super().insert(table, new)
         by_size, rest, n_new = _INSERT_MANY[table.name], list(new), 0
         while rest:
             many, rest = rest[: max(by_size)], rest[max(by_size) :]
@@ -114,16 +90,16 @@ class SqliteSession:
             n_new += self._connection.execute(by_size[n_rows], values).rowcount
         return n_new
 
-    def upsert(self, table: Table, new: Sequence[Row]) -> int:
-        return self._connection.executemany(_UPSERT[table.name], new).rowcount
-
-    def add(self, table: Table, new: Sequence[Row]) -> None:
-        self._connection.executemany(_ADD[table.name], new)
-
     def damage(self) -> str:
         """Return what SQLite finds wrong with its file, or nothing."""
         [(found,)] = self.fetch("PRAGMA integrity_check(1)")
         return "" if found == "ok" else str(found)
+
+    def _streaming_cursor(self) -> AbstractContextManager[Any]:
+        return closing(self._connection.cursor())
+
+    def _write(self, table: Table, end: str, new: Sequence[Row]) -> int:
+        return int(self._connection.executemany(f"{_values(table)} {end}", new).rowcount)
 
 
 _PRAGMAS = (

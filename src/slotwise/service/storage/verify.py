@@ -4,25 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from slotwise.service.counting.attribution import (
-    CLICKS,
     FOLD_START,
     LEVELS,
     Counters,
-    FoldPosition,
-    Group,
-    Level,
-    LinkCounters,
-    PageCounters,
-    View,
+    fold_position,
 )
 from slotwise.service.counting.counters import add_counters, count_late, count_settled
-from slotwise.service.records import DecisionRecord
 from slotwise.service.storage.contract import Progress, ReadableStore
+from slotwise.service.storage.schema import COUNTED, counter_columns
 from slotwise.service.storage.sql_reads import StoreReader
 
 _CHUNK = 20_000
@@ -135,62 +129,39 @@ def _recount(reading: Reading, moment: _Moment) -> tuple[Counters, int]:
         n_views += len(batch.views)
         for level in LEVELS:
             folded_to = moment.progress.folded.get((moment.pool_id, level), FOLD_START)
-            settled = _folded(batch.views, level, folded_to)
+            settled = [
+                view
+                for view in batch.views
+                if view.decision.learned and fold_position(view, level) <= folded_to
+            ]
             floors = moment.stored.delivered
             counted = count_settled(settled, level, moment.reset_times, floors)
             counters = add_counters(counters, counted)
 
 
-def _folded(views: Sequence[View], level: Level, until: FoldPosition) -> Sequence[View]:
-    """Return the views that are part of a level's counters."""
-    if level == CLICKS:
-        last_us = max(view.decision.click_closes_us for view in views)
-    else:
-        last_us = max(view.decision.revenue_closes_us for view in views)
-    if last_us < until.closes_us:  # most often: all of them
-        return [view for view in views if view.decision.learned]
-    return [view for view in views if _is_folded(view.decision, level, until)]
-
-
-def _is_folded(decision: DecisionRecord, level: Level, until: FoldPosition) -> bool:
-    """Say whether a decision is part of a level's counters, without making its position."""
-    closes_us = decision.click_closes_us if level == CLICKS else decision.revenue_closes_us
-    if closes_us == until.closes_us:
-        return decision.learned and decision.decision_id <= until.decision_id
-    return decision.learned and closes_us < until.closes_us
-
-
 def _compare(pool_id: str, stored: Counters, recomputed: Counters) -> Iterator[Mismatch]:
     """Go through all counters, equal or not."""
-    for group, place, first, second in _pairs(stored, recomputed):
-        for name in first.__struct_fields__:
-            yield Mismatch(
-                pool_id=pool_id,
-                group=group,
-                link_id=place,
-                counter=name,
-                stored=getattr(first, name),
-                recomputed=getattr(second, name),
-            )
+    for field in COUNTED:
+        ours, theirs = getattr(stored, field), getattr(recomputed, field)
+        for key in sorted(ours.keys() | theirs.keys()):
+            first, second = ours.get(key), theirs.get(key)
+            group, place = _place(field, *counter_columns(field, key))
+            for name in (first or second).__struct_fields__:
+                yield Mismatch(
+                    pool_id=pool_id,
+                    group=group,
+                    link_id=place,
+                    counter=name,
+                    stored=getattr(first, name, 0),
+                    recomputed=getattr(second, name, 0),
+                )
 
 
-Sums = LinkCounters | PageCounters
-
-
-def _pairs(stored: Counters, recomputed: Counters) -> Iterator[tuple[Group, str, Sums, Sums]]:
-    """Go through the counters of links, and of pages: of all visitors, then of each value."""
-    no_link, nothing = LinkCounters(), PageCounters()
-    for one in sorted(stored.links.keys() | recomputed.links.keys()):
-        yield *one, stored.links.get(one, no_link), recomputed.links.get(one, no_link)
-    for group in sorted(stored.pages.keys() | recomputed.pages.keys()):
-        yield group, "", stored.pages.get(group, nothing), recomputed.pages.get(group, nothing)
-    for key in sorted(stored.visitors.keys() | recomputed.visitors.keys()):
-        group, feature, value = key
-        first = stored.visitors.get(key, nothing)
-        yield group, f"{feature}={value}", first, recomputed.visitors.get(key, nothing)
-    for floor in sorted(stored.delivered.keys() | recomputed.delivered.keys()):
-        feature, value, clicks, *_ = floor
-        first = stored.delivered.get(floor, nothing)
-        place = f"{feature}={value} " if feature else ""
-        recounted = recomputed.delivered.get(floor, nothing)
-        yield "policy", f"{place}under the floor {clicks:g}", first, recounted
+def _place(field: str, *columns: Any) -> tuple[str, str]:
+    """Return the group that a counter is of, and its link or visitors."""
+    if field == "delivered":
+        feature, value, clicks, *_ = columns
+        visitors = f"{feature}={value} " if feature else ""
+        return "policy", f"{visitors}under the floor {clicks:g}"
+    *names, group = columns
+    return group, "=".join(names)
