@@ -160,15 +160,13 @@ def _settle_pair(left: Floats, one: int, other: int, rng: np.random.Generator) -
     """Round a pair of open entries, so that one of them is 0 or 1; return the other, or -1."""
     up = min(1.0 - left[one], left[other])
     down = min(left[one], 1.0 - left[other])
-    if next_uniform(rng) * (up + down) < down:
-        left[one] += up
-        left[other] -= up
-    else:
-        left[one] -= down
-        left[other] += down
-    if INTEGRAL < left[one] < 1.0 - INTEGRAL:
-        return one
-    return other if INTEGRAL < left[other] < 1.0 - INTEGRAL else int64(-1)
+    # Selected, not branched: a processor cannot predict chance.
+    more = up if next_uniform(rng) * (up + down) < down else -down
+    left[one] += more
+    left[other] -= more
+    is_open = INTEGRAL < left[other] < 1.0 - INTEGRAL
+    rest = other if is_open else int64(-1)
+    return one if INTEGRAL < left[one] < 1.0 - INTEGRAL else rest
 
 
 @hot
