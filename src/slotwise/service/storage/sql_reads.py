@@ -621,21 +621,24 @@ class StoreReader:
             for rows in self._session.stream(sql, since_us=since_us, until_us=until_us):
                 yield list(map(kind.record, rows))
 
-    def shown_since(self, pool_id: str, after: int) -> ShownViews:
+    def shown_since(self, pool_id: str, after: int, most: int = 2**62) -> ShownViews:
         """Return the place of the newest view of all, and how often each link is on those after.
 
-        Views that another process is just storing may be left out.
+        Views that another process is just storing may be left out. The latest `most` places stand
+        for all of them where there are more.
         """
         [(until,)] = self._fetch("SELECT COALESCE(MAX(seq), 0) FROM decisions")
         if until <= after:
             return ShownViews(until, 0, {})
-        among = {"pool_id": pool_id, "after": after, "until": until}
+        start = max(after, until - most)
+        among = {"pool_id": pool_id, "after": start, "until": until}
         shown: Counter[str] = Counter()
-        n_pages = 0
+        n_pages, each = 0, (until - after) / (until - start)
         for rows in self._session.stream(ACTIVITY["pages_since"], **among):
             n_pages += len(rows)
             shown.update(schema.links_on([page for (page,) in rows]))
-        return ShownViews(until, n_pages, dict(shown))
+        links = {link_id: round(each * n_shown) for link_id, n_shown in shown.items()}
+        return ShownViews(until, round(each * n_pages), links)
 
     def clicks_after(
         self, pool_id: str, since_us: int, after_us: int, closed_until_us: int
