@@ -1,6 +1,6 @@
 """Goals and budgets of rules over a service with a simulated clock.
 
-    python -m benchmarks.goals [SEED]                    # a service, four days
+    python -m benchmarks.goals [SEED] [--traffic KIND]   # a service, four days
     python -m benchmarks.goals --campaigns 250 [SEED]    # its pacing alone, 1,000 days
 
 Page views are learned every ten minutes. Traffic is constant, doubles or halves after a day, or
@@ -241,15 +241,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("seed", type=int, nargs="?", default=1)
     parser.add_argument("--campaigns", type=int, default=0)
+    parser.add_argument("--traffic", nargs="+", choices=list(TRAFFIC), default=list(TRAFFIC))
     asked = parser.parse_args()
     seed = asked.seed
     if asked.campaigns:
         print_campaigns(asked.campaigns, seed)
         return
     print("traffic    views    clicks   budget   hard     first hour")
-    for name, traffic in TRAFFIC.items():
+    for name in asked.traffic:
         with tempfile.TemporaryDirectory() as folder:
-            found = live(Path(folder), traffic, per_day=20_000, seed=seed)
+            found = live(Path(folder), TRAFFIC[name], per_day=20_000, seed=seed)
         print(f"{name:10} " + " ".join(f"{number:8.4f}" for number in found), flush=True)
 
 
