@@ -62,6 +62,7 @@ _INSERT_MANY = {
     table.name: {n: f"{_values(table, n)} ON CONFLICT DO NOTHING" for n in _SIZES} for table in _RAW
 }
 """By table and number of rows, rising. A row that is there already is left as it is."""
+_INSERT = {table.name: _values(table) for table in schema.metadata.sorted_tables}
 
 
 class SqliteSession(SqlSession):
@@ -99,7 +100,7 @@ class SqliteSession(SqlSession):
         return closing(self._connection.cursor())
 
     def _write(self, table: Table, end: str, new: Sequence[Row]) -> int:
-        return int(self._connection.executemany(f"{_values(table)} {end}", new).rowcount)
+        return int(self._connection.executemany(f"{_INSERT[table.name]} {end}", new).rowcount)
 
 
 _PRAGMAS = (
