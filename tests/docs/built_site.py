@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import subprocess
@@ -82,8 +83,23 @@ class Page(HTMLParser):
         }
 
 
-def build_site(folder: Path) -> dict[str, Page]:
-    """Build the manual as `make docs` does and return its pages by their place."""
+def shared_site(base: Path) -> Path:
+    """Return the folder of the manual, built once for all workers of a test run.
+
+    `base` is the temporary folder of this process. Workers have theirs in one folder of the run.
+    """
+    of_run = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    folder = of_run / "manual"
+    with (of_run / "manual.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            build_site(of_run / "manual-in-progress")
+            (of_run / "manual-in-progress").rename(folder)
+    return folder
+
+
+def build_site(folder: Path) -> None:
+    """Build the manual as `make docs` does."""
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
         cwd=ROOT,
@@ -94,6 +110,10 @@ def build_site(folder: Path) -> dict[str, Page]:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "WARNING" not in done.stderr, done.stderr
+
+
+def read_site(folder: Path) -> dict[str, Page]:
+    """Return the pages of the built manual by their place."""
     return {
         path.relative_to(folder).as_posix(): Page(
             path.relative_to(folder).as_posix(), path.read_text(encoding="utf-8")

@@ -36,9 +36,10 @@ from tests.docs.built_site import (
     STYLE_ADDRESS,
     Page,
     broken_links,
-    build_site,
     foreign,
     missing,
+    read_site,
+    shared_site,
 )
 from tests.docs.pages import PAGES, ROOT, read_page
 
@@ -52,7 +53,7 @@ class Site:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.pages = build_site(folder)
+        self.pages = read_site(folder)
         self.files = {
             path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()
         }
@@ -60,7 +61,7 @@ class Site:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
-    return Site(tmp_path_factory.mktemp("manual") / "site")
+    return Site(shared_site(tmp_path_factory.getbasetemp()))
 
 
 # The site as a whole

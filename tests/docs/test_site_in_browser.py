@@ -13,7 +13,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 from tests.chromium import PATIENCE_MS, running_chromium
-from tests.docs.built_site import build_site
+from tests.docs.built_site import shared_site
 
 pytestmark = pytest.mark.browser
 
@@ -48,8 +48,7 @@ class QuietHandler(http.server.SimpleHTTPRequestHandler):
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Return where the built site is served, on this machine."""
-    folder = tmp_path_factory.mktemp("manual") / "site"
-    build_site(folder)
+    folder = shared_site(tmp_path_factory.getbasetemp())
     handler = partial(QuietHandler, directory=str(folder))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever)
