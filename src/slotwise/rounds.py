@@ -1,4 +1,4 @@
-"""A page view and what came of it: the decision, with its exact propensities."""
+"""A decision: the links that were shown, with the exact probability of each."""
 
 from __future__ import annotations
 

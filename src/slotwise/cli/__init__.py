@@ -1,6 +1,5 @@
-"""The command line: one file per command, found by `slotwise.cli.main` under its name.
+"""The command line: one file a subject, found by `slotwise.cli.main`, which lists all commands.
 
-A file `slotwise/cli/<name>.py` is the command `slotwise <name>` (an underscore becomes a dash). It
-has one function, `register(app: typer.Typer) -> None`, that adds the command, or a group of
-subcommands, to `app`. A command parses, calls one function of the package and prints.
+The function of the command `slotwise <name>` is `<name>_command` (a dash becomes an underscore);
+its docstring is the help. A command parses, calls functions of the package and prints.
 """

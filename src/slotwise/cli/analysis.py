@@ -1,4 +1,4 @@
-"""`slotwise evaluate`: ask a log what another floor, mix or policy would have earned."""
+"""`slotwise evaluate`, `frontier` and `plan`: questions to a log, to rates and to simulations."""
 
 from __future__ import annotations
 

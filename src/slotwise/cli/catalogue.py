@@ -1,4 +1,4 @@
-"""`slotwise datasets`: list the data sets, or show one of them."""
+"""`slotwise datasets` and `slotwise policies`: list what there is, or show one of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`slotwise simulate`: run the experiment of a file into a results file."""
+"""`slotwise simulate`, `reproduce`, `draw` and `merge`: run experiments and draw their results."""
 
 from __future__ import annotations
 

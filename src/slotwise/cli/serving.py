@@ -1,4 +1,4 @@
-"""`slotwise serve`: run the decision service."""
+"""`slotwise serve`, `keys` and `import`: run the decision service, make keys, import counts."""
 
 from __future__ import annotations
 

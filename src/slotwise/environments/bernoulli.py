@@ -1,4 +1,4 @@
-"""Independent Bernoulli levels: the paper's environment, for two levels and for more."""
+"""Independent levels: Bernoulli as in the paper, for two levels and more, and other revenue."""
 
 from __future__ import annotations
 

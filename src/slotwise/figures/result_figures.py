@@ -1,4 +1,4 @@
-"""The figure of one data set: the paper's four panels, the shortfall, and a table of finals."""
+"""Figures of results: metrics over time, final values, segments, several floors and sweeps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rest of a page on which some links are pinned and others are not allowed."""
+"""Pages of any policy: the rest of a page with pins and exclusions, and pages of rounds ahead."""
 
 from __future__ import annotations
 

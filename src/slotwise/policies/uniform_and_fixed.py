@@ -1,4 +1,4 @@
-"""Uniform play: every link equally often, for honest comparison."""
+"""Uniform play and a fixed mix: policies that learn nothing, for comparison."""
 
 from __future__ import annotations
 

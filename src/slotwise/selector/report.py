@@ -1,4 +1,4 @@
-"""What a selector knows, for people to read."""
+"""The report of a selector: links, pages delivered, floors, visitors, slots and rules."""
 
 from __future__ import annotations
 

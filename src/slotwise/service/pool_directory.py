@@ -1,4 +1,4 @@
-"""The pools, links and keys of a service: read from memory, written to the store."""
+"""The pools, links, keys, notes and ended sessions of a service: in memory and in the store."""
 
 from __future__ import annotations
 

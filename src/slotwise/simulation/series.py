@@ -1,4 +1,4 @@
-"""Run experiments into results files, in one queue; finished ones are not run again."""
+"""`simulate` and the runs of experiment files: one queue, and finished results are reused."""
 
 from __future__ import annotations
 

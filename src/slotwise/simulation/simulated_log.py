@@ -1,4 +1,4 @@
-"""A log of simulated page views, in the format that `slotwise evaluate` reads."""
+"""Simulated page views: a log that `slotwise evaluate` reads, and plans of needed traffic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of one decision: for a person who asks, and for the round log."""
+"""The report of one decision, and its rows in the round log."""
 
 from __future__ import annotations
 

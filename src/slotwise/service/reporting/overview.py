@@ -1,4 +1,4 @@
-"""Everything that the page shows of one pool, but for the rows of the link table."""
+"""The overview of one pool on the dashboard: figures over time, floor, changes and problems."""
 
 from __future__ import annotations
 

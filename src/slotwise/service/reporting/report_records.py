@@ -1,4 +1,4 @@
-"""What the service answers when it is asked how a pool is doing: records of numbers."""
+"""The records of which reports of the service consist; they compute nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copy a SQLite store while it is in use, and put a copy in its place."""
+"""Maintenance of stores: back up, restore, move between engines, purge and shift times."""
 
 from __future__ import annotations
 
