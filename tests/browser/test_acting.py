@@ -442,6 +442,8 @@ def test_a_pool_is_told_of_visitors_slots_and_policy(
     refused("Slots", "1, 2", "This must be one number for each of 3 slots", "1.6, 0.9, 0.5")
     refused("Policy", "con-ubc", "did you mean 'con-ucb'?", 'con-ucb {"horizon": 5000')
     refused("Policy", 'con-ucb {"horizon": 5000', "This does not have the form", "")
+    area = row_of(opened, floors).locator("textarea")
+    assert area.evaluate("one => one.scrollHeight <= one.clientHeight")  # no line is cut off
     keep_picture(opened, "pool-form")
     assert_accessible(opened)
     save(opened)

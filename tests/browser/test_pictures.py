@@ -122,6 +122,15 @@ def lift(page: Page) -> str:
     return (page.locator("#earning .tiles b").nth(2).text_content() or "").removeprefix("+")
 
 
+def test_a_lift_is_as_precise_as_its_interval_is_narrow(
+    watched: Watched, admin: httpx.Client, home: str
+) -> None:
+    found = admin.get(f"/v1/pools/{home}/stats").json()["lift"]
+    step = 10.0 ** (np.floor(np.log10(found["high"] - found["low"])) - 1)
+    page = watched.open(home, width=1280, dark=False)
+    assert lift(page) == f"{round(found['mean'] / step) * step:.0%}"
+
+
 def test_the_curve_is_above_what_was_measured(admin: httpx.Client, home: str) -> None:
     stats = admin.get(f"/v1/pools/{home}/stats").json()
     [measured] = [one for one in stats["groups"] if one["group"] == "policy"]

@@ -68,6 +68,7 @@ export function makeField({ name, pointer = `/${name}`, label, hint = "", kind =
   const id = `field-${name}-${Math.random().toString(36).slice(2, 8)}`;
   const tag = { area: "textarea", choice: "select" }[kind] ?? "input";
   const control = element(tag, { id, name, autocomplete: "off", spellcheck: false, ...(tag === "input" ? { type: kind } : {}), ...others });
+  if (tag === "textarea") control.style.minHeight = `calc(${others.rows}lh + .8rem)`; // it grows with its text
   for (const [value, text] of options) control.append(new Option(text, value));
   const wrong = element("p", { className: "wrong", id: `${id}-wrong` });
   control.setAttribute("aria-describedby", `${id}-hint ${id}-wrong`);

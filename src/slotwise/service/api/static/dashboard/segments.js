@@ -101,10 +101,12 @@ function floorCell({ floor }) {
   return [`${words.rate(clicks)}: ${status}`, judged];
 }
 
+// The difference to all visitors, where it is certain.
 function against(one, figures) {
-  const mean = figures.revenue_per_view_micros.mean;
-  if (!isComparable(one) || mean <= 0) return "";
-  return ` (${words.signedShare(one.revenue_per_view_micros.mean / mean - 1)})`;
+  const { mean: all } = figures.revenue_per_view_micros;
+  if (!stands(one, figures) || all <= 0) return "";
+  const { mean, low, high } = one.revenue_per_view_micros;
+  return ` (${words.liftRange({ mean: mean / all - 1, low: low / all - 1, high: high / all - 1 })[0]})`;
 }
 
 function cell(tag, text, name = "") {

@@ -62,10 +62,11 @@ export function rateRange(one) {
   return [written(one.mean), `${written(one.low)} to ${written(one.high)}`];
 }
 
-// A lift with its interval, in whole percent unless the interval is narrower than ten.
+// A lift with its interval, both as precise as the interval is narrow: +220%, +80% to +450%.
 export function liftRange(one) {
-  const digits = places(stepOf(one) * 100, 1);
-  const written = (x) => numbers({ style: "percent", maximumFractionDigits: digits, signDisplay: "exceptZero" }).format(x);
+  const step = Math.max(0.001, stepOf(one));
+  const digits = places(step * 100, 1);
+  const written = (x) => numbers({ style: "percent", maximumFractionDigits: digits, signDisplay: "exceptZero" }).format(rounded(x, step));
   return [written(one.mean), `${written(one.low)} to ${written(one.high)}`];
 }
 
