@@ -2,6 +2,7 @@
 
     python -m benchmarks.goals [SEED] [--traffic KIND]   # a service, four days
     python -m benchmarks.goals --campaigns 250 [SEED]    # its pacing alone, 1,000 days
+    python -m benchmarks.goals --engine 5 [SEED]         # the engine, 20 days of each kind
 
 Page views are learned every ten minutes. Traffic is constant, doubles or halves after a day, or
 follows hours of the day and days of the week. A goal of views, a goal of clicks and two budgets,
@@ -10,7 +11,8 @@ one of them hard, end after four days. Clicks come 20 minutes late.
 The second form plays the service's own forecast and pacing (`pace_rule`) with binomial views and
 clicks, without a store: it shows how much of a miss is luck. The row "luck" is the standard
 deviation of the clicks that views of the last half hour bring, over the clicks asked for: nobody
-can correct for these.
+can correct for these. The third form plays whole pages with the engine (`simulate_goals`), whose
+clicks come 278 page views late.
 """
 
 from __future__ import annotations
@@ -26,7 +28,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slotwise.service.learning.rule_goals import Traffic, pace_rule
+from slotwise.environments import BernoulliLinks, LateFeedback
+from slotwise.player.pacing import Traffic
+from slotwise.policies import make_policy
+from slotwise.service.learning.rule_goals import pace_rule
 from slotwise.service.published_version import RuleCount
 from slotwise.service.records import (
     SECOND_US,
@@ -42,6 +47,7 @@ from slotwise.service.records import (
 from slotwise.service.service import Service
 from slotwise.service.settings import ServiceOptions
 from slotwise.service.storage.sqlite import SqliteStore
+from slotwise.simulation import GoalRule, simulate_goals
 
 T0 = 1_700_000_000 * SECOND_US // (86_400 * SECOND_US) * 86_400 * SECOND_US
 DAY_S = 86_400
@@ -226,6 +232,35 @@ def print_campaigns(n_campaigns: int, seed: int) -> None:
         print(f"{name:10} luck     clicks {luck:.4f}; below 0.99 of the clicks: {missed:.3f}")
 
 
+def play_engine(traffic: Callable[[float], float], policy: str, seed: int) -> list[float]:
+    """Return views, clicks and the clicks of a budget over those asked for, after four days."""
+    expected = [traffic(k / 144) * 20_000 / 144 for k in range(4 * 144)]
+    views, clicks, soft, _ = _asked(_rules(sum(expected), 0))
+    links = BernoulliLinks(list(RATES.values()), [one / 10 for one in REVENUE.values()])
+    place = {link: number for number, link in enumerate(RATES)}
+    goals = [
+        GoalRule("views", [place["c"]], views=views),
+        GoalRule("clicks", [place["b"]], clicks=clicks),
+        GoalRule("soft", [place["d"]], budget=soft),
+    ]
+    pages = np.random.default_rng(seed).poisson(expected).tolist()
+    late = LateFeedback(links, 278, 278)
+    found = simulate_goals(late, goals, 3, pages, policy=make_policy(policy), seed=seed)
+    done = found.views["views"] / views, found.clicks["clicks"] / clicks
+    return [*done, found.clicks["soft"] / soft]
+
+
+def print_engine(n_runs: int, seed: int) -> None:
+    """Print the least and the largest of some runs of the engine."""
+    print("policy       traffic              views    clicks   budget")
+    for policy in ("paced-bayes", "con-ucb", "cucb"):
+        for name, traffic in TRAFFIC.items():
+            found = np.array([play_engine(traffic, policy, seed + k) for k in range(n_runs)])
+            for label, row in (("least", found.min(axis=0)), ("largest", found.max(axis=0))):
+                numbers = " ".join(f"{one:8.4f}" for one in row)
+                print(f"{policy:12} {name:10} {label:8} {numbers}", flush=True)
+
+
 def _service(folder: Path, rules: tuple[PoolRule, ...], seed: int) -> Service:
     options = ServiceOptions(seed=seed, commit_every_ms=0.0)
     service = Service(SqliteStore(folder / "store.db"), options)
@@ -242,10 +277,14 @@ def main() -> None:
     parser.add_argument("seed", type=int, nargs="?", default=1)
     parser.add_argument("--campaigns", type=int, default=0)
     parser.add_argument("--traffic", nargs="+", choices=list(TRAFFIC), default=list(TRAFFIC))
+    parser.add_argument("--engine", type=int, default=0)
     asked = parser.parse_args()
     seed = asked.seed
     if asked.campaigns:
         print_campaigns(asked.campaigns, seed)
+        return
+    if asked.engine:
+        print_engine(asked.engine, seed)
         return
     print("traffic    views    clicks   budget   hard     first hour")
     for name in asked.traffic:

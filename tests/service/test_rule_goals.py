@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from benchmarks.goals import TRAFFIC, live, play
 from slotwise.errors import InvalidInput
-from slotwise.service.learning.rule_goals import HOUR_US, RuleProgress, Traffic, pace_rule
+from slotwise.player.pacing import HOUR_US, Traffic
+from slotwise.service.learning.rule_goals import RuleProgress, pace_rule
 from slotwise.service.published_version import RuleCount
 from slotwise.service.records import (
     ClickBudget,

@@ -10,6 +10,7 @@ with naming_extra("`slotwise.simulation`"):
         load_experiment,
         shipped_experiments,
     )
+    from slotwise.simulation.goals import GoalRule, GoalRun, simulate_goals
     from slotwise.simulation.optimum import Optimum, best_fixed_mix, oracle
     from slotwise.simulation.results import Curve, Results, SummaryRow
     from slotwise.simulation.series import (
@@ -25,6 +26,8 @@ __all__ = [
     "Curve",
     "Experiment",
     "ExperimentFile",
+    "GoalRule",
+    "GoalRun",
     "Optimum",
     "PlainPythonNote",
     "Planned",
@@ -40,5 +43,6 @@ __all__ = [
     "run_series",
     "shipped_experiments",
     "simulate",
+    "simulate_goals",
     "simulate_log",
 ]

@@ -26,6 +26,7 @@ from slotwise.selection.page_order import (
     new_page_order,
     order_page,
 )
+from slotwise.selection.page_within_rules import PageRules
 from slotwise.selection.vectors.totals import total_of
 
 TOTAL, VIOLATION, DEFICIT = range(3)
@@ -33,6 +34,9 @@ TOTAL, VIOLATION, DEFICIT = range(3)
 
 VISITORS, CHANCE = range(2)
 """Streams of random numbers of a run: all its policies meet the same visitors."""
+
+SHOWN, SETTLED, CLICKED = range(3)
+"""What is counted of links whose rules have goals: views, those whose clicks are known, clicks."""
 
 NONE = -1
 
@@ -72,6 +76,8 @@ class Desk(NamedTuple):
     record: Floats
     rules: Any
     """The rules of pages; an empty tuple where there are none."""
+    of_links: Floats
+    """Views and clicks of each link; no links where nobody asks for them."""
 
 
 def _new_desk(problem: Problem, environment: Environment, checkpoints: Whole) -> Desk:
@@ -105,6 +111,7 @@ def _new_desk(problem: Problem, environment: Environment, checkpoints: Whole) ->
         checkpoints=checkpoints,
         record=np.zeros((3, n_kept, len(checkpoints))),
         rules=simulated_rules(problem).for_page(None).rules if problem.rules else (),
+        of_links=np.zeros((3, 0)),
     )
 
 
@@ -169,10 +176,11 @@ def _playing(
         state: Any,
         world: Any,
         desk: Desk,
+        first_round: int,
         visitors: np.random.Generator,
         chance: np.random.Generator,
     ) -> None:
-        """Play all rounds of one run, writing totals at the checkpoints into `desk.record`.
+        """Play the rounds up to the last checkpoint, writing totals there into `desk.record`.
 
         Totals are per page view: where a round has many, they are means over its views.
         """
@@ -181,7 +189,8 @@ def _playing(
         slots_differ = len(desk.order.weights) > 0
         totals = desk.totals
         next_checkpoint = 0
-        for round_number in range(1, desk.checkpoints[-1] + 1):
+        counts_links = desk.of_links.shape[1] > 0
+        for round_number in range(first_round, desk.checkpoints[-1] + 1):
             row = round_number % n_rows
             shown = desk.shown[row]
             outcomes = desk.outcomes[row]
@@ -197,6 +206,9 @@ def _playing(
                 if desk.delays[level] > 0:
                     note_open(state, level, shown, desk.views[0])
             serve(world, round_number, visitor, shown, visitors, outcomes)
+            if counts_links:
+                for link in shown:
+                    desk.of_links[SHOWN, link] += desk.views[0]
             for level in range(n_levels):
                 brought = per_view * total_of(outcomes[level])
                 desk.page[level] = brought
@@ -233,6 +245,10 @@ def _playing(
                         expose(desk.order, desk.slots, desk.views, desk.exposure)
                     if desk.delays[level] > 0:
                         note_open(state, level, desk.shown[old], -desk.views[0])
+                    if counts_links and level == 0:
+                        for slot, link in enumerate(desk.shown[old]):
+                            desk.of_links[SETTLED, link] += desk.views[0]
+                            desk.of_links[CLICKED, link] += desk.outcomes[old, level, slot]
                     learn(
                         state,
                         asked[: len(asked) - 1],
@@ -289,15 +305,46 @@ def play_run(
 
     A `state` may know something already; it learns on. It must be of the policy for the problem.
     """
+    desk = _new_desk(problem, environment, checkpoints)
+    _player(policy, environment, problem, int(checkpoints[-1]), seed, run, state)(desk, 1)
+    return desk.record
+
+
+def play_paced(
+    policy: Policy,
+    environment: Environment,
+    problem: Problem,
+    ends: Whole,
+    seed: int,
+    pace: Callable[[Floats], PageRules],
+) -> tuple[Floats, Floats]:
+    """Play a run in parts that end at some rounds; return counts of links and totals of levels.
+
+    `pace` gets the counts so far, rows `SHOWN`, `SETTLED` and `CLICKED`, and returns the rules of
+    the next part's pages. The problem must have rules, too.
+    """
+    desk = _new_desk(problem, environment, ends[-1:])
+    desk = desk._replace(of_links=np.zeros((3, problem.n_links)))
+    play, first_round = _player(policy, environment, problem, int(ends[-1]), seed, 0), 1
+    for end in ends.tolist():
+        play(desk._replace(rules=pace(desk.of_links), checkpoints=np.array([end])), first_round)
+        first_round = end + 1
+    return desk.of_links, desk.totals[TOTAL, : problem.n_levels]
+
+
+def _player(
+    policy: Policy,
+    environment: Environment,
+    problem: Problem,
+    n_rounds: int,
+    seed: int,
+    run: int,
+    state: State | None = None,
+) -> Callable[[Desk, int], None]:
+    """Return what plays the rounds of one run: of a desk, from a round on."""
     policy = policy_for(policy, problem)
     state = policy.start(problem) if state is None else state
-    desk = _new_desk(problem, environment, checkpoints)
     play = compiled_first(_playing(*_functions(policy, environment, bool(problem.rules))))
-    play(
-        state,
-        environment.world(int(checkpoints[-1])),
-        desk,
-        run_generator(seed, run, VISITORS),
-        run_generator(seed, run, CHANCE),
-    )
-    return desk.record
+    world = environment.world(n_rounds)
+    streams = run_generator(seed, run, VISITORS), run_generator(seed, run, CHANCE)
+    return lambda desk, first_round: play(state, world, desk, first_round, *streams)

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from slotwise.arrays import Floats
 from slotwise.compile import switching
 from slotwise.player.link_pool import LinkPool
+from slotwise.player.pacing import Traffic
 from slotwise.player.rules_in_force import RulesInForce
 from slotwise.selection.page_within_rules import solve_within
 from slotwise.service.deciding.snapshot import Snapshot
-from slotwise.service.learning.rule_goals import Traffic
 from slotwise.service.pool import NO_PLACES, Pool, check_rules, dated_rules
 from slotwise.service.published_version import Published, RuleCount
 from slotwise.service.records import PoolRule, compose, to_time

@@ -1,0 +1,146 @@
+"""Goals and budgets with a date in simulations, paced as the service paces them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+import numpy as np
+
+from slotwise.arrays import Floats
+from slotwise.environments import Environment
+from slotwise.errors import InvalidInput, whole_number
+from slotwise.player.link_pool import LinkPool
+from slotwise.player.pacing import HOUR_US, SECOND_US, Goal, GoalProgress, Goals, Traffic, pace
+from slotwise.player.rules_in_force import RulesInForce, check_links
+from slotwise.policies import Policy, default_policy
+from slotwise.problem import Problem, Rule
+from slotwise.selection.page_within_rules import PageRules
+from slotwise.simulation.engine import CLICKED, SETTLED, SHOWN, play_paced
+
+
+@dataclass(frozen=True)
+class GoalRule:
+    """So many views or clicks of some links by the end of a simulation, or at most so many clicks.
+
+    Links are numbered from 0 on and count together.
+    """
+
+    name: str
+    links: Sequence[int]
+    views: int | None = None
+    clicks: int | None = None
+    budget: int | None = None
+
+    def __post_init__(self) -> None:
+        asked = [one for one in (self.views, self.clicks, self.budget) if one is not None]
+        if not asked or min(asked) < 0:
+            rule = f"of rule {self.name!r} at least 0, or `clicks` or `budget` given"
+            raise InvalidInput.of("views", rule, self.views)
+
+
+@dataclass(frozen=True)
+class GoalRun:
+    """What came of goals: views and clicks of the links of each by the end, by name.
+
+    `clicks_per_view` and `revenue_per_view` are means over all page views.
+    """
+
+    views: dict[str, int]
+    clicks: dict[str, int]
+    clicks_per_view: float
+    revenue_per_view: float
+
+
+def simulate_goals(
+    links: Environment,
+    goals: Sequence[GoalRule],
+    n_slots: int,
+    page_views: Sequence[int],
+    *,
+    click_floor: float = 0.0,
+    rules: Sequence[Rule] = (),
+    policy: Policy | None = None,
+    interval_s: int = 600,
+    seed: int = 1,
+) -> GoalRun:
+    """Play page views that keep to goals by their end, as the service does it by a date.
+
+    `page_views` has the page views of each interval of `interval_s` seconds, from midnight of a
+    Thursday on: they may double, halve or follow hours and days of the week, and pacing has to find
+    that out. Before each interval it sets the slots that goals need and budgets leave, within one
+    program with `rules` and the click floor. Clicks count when the environment reveals them.
+
+    >>> import slotwise
+    >>> shop = slotwise.BernoulliLinks([0.3, 0.2, 0.1], [0.5, 0.5, 0.5])
+    >>> partner = GoalRule("partner", links=[2], views=1_000)
+    >>> found = simulate_goals(shop, [partner], 1, [20] * 144, policy=slotwise.CUCB())
+    >>> 990 <= found.views["partner"] <= 1_020
+    True
+    """
+    counts = [whole_number("page_views", n, at_least=0) for n in page_views]
+    if not sum(counts):
+        raise InvalidInput.of("page_views", "some page views", list(page_views))
+    caps = [Rule(one.name, one.links, at_most=min(n_slots, len(one.links))) for one in goals]
+    problem = Problem(
+        links.n_links,
+        n_slots,
+        click_floor,
+        levels=links.levels,
+        horizon=sum(counts),
+        features=links.features,
+        rules=(*caps, *rules),
+    )
+    pacing = _Pacing(links, goals, problem, counts, interval_s * SECOND_US)
+    ends = np.array(list(accumulate(counts)))
+    policy = default_policy() if policy is None else policy
+    of_links, totals = play_paced(policy, links, problem, ends, seed, pacing.rules_now)
+
+    def by_name(row: Floats) -> dict[str, int]:
+        return {one.name: round(float(row[list(one.links)].sum())) for one in goals}
+
+    means = totals / sum(counts)
+    return GoalRun(
+        by_name(of_links[SHOWN]), by_name(of_links[CLICKED]), float(means[0]), float(means[-1])
+    )
+
+
+class _Pacing:
+    """Sets the rules of one interval after the other."""
+
+    def __init__(
+        self,
+        links: Environment,
+        goals: Sequence[GoalRule],
+        problem: Problem,
+        page_views: Sequence[int],
+        interval_us: int,
+    ) -> None:
+        self._pool = LinkPool(range(problem.n_links))
+        check_links(problem.rules, self._pool)
+        self._goals, self._problem, self._page_views = goals, problem, page_views
+        self._interval_us, self._n_played = interval_us, 0
+        self._late_views = links.delays[0] * links.views_per_round
+        self._traffic = Traffic()
+
+    def rules_now(self, of_links: Floats) -> PageRules:
+        """Return the rules of the next interval, after what links have had so far."""
+        now_us, until_us = (n * self._interval_us for n in (self._n_played, len(self._page_views)))
+        if self._n_played:
+            n_pages = self._page_views[self._n_played - 1]
+            self._traffic.add(n_pages, now_us - self._interval_us, now_us)
+        self._n_played += 1
+        rules = list(self._problem.rules)
+        for place, one in enumerate(self._goals):
+            asked = (one.views, one.clicks, one.budget)
+            goals = Goals(*(None if n is None else Goal(n, until_us) for n in asked))
+            views, settled, clicks = of_links[[SHOWN, SETTLED, CLICKED]][:, list(one.links)].sum(1)
+            per_hour = max(self._traffic.views_until(now_us, now_us + HOUR_US), 1.0)
+            window_us = round(self._late_views * HOUR_US / per_hour)
+            done = GoalProgress(views, clicks, views - settled, 0.0, window_us)
+            rate = (clicks + 1.0) / (settled + 2.0)
+            least, most = pace(goals, done, self._traffic, rate, now_us)
+            most = min(most, float(rules[place].at_most or 0.0))
+            rules[place] = Rule(one.name, one.links, at_least=min(least, most), at_most=most)
+        return RulesInForce(rules, self._pool, self._problem.n_slots).for_page(None).rules
