@@ -40,7 +40,7 @@ from slotwise.rounds import Link
 from slotwise.selection import dense_probabilities, dependent_rounding, draw_page
 from slotwise.selection.mix import explored
 from slotwise.selection.page_order import order_page
-from slotwise.selection.page_within_rules import PageRules
+from slotwise.selection.page_rules import PageRules
 from slotwise.selection.rounding import draw_by_groups
 from slotwise.selection.rules import SlotRule
 from slotwise.selection.vectors.uniforms import chance_of

@@ -16,7 +16,8 @@ from slotwise.player.link_pool import LinkPool
 from slotwise.player.pages import Constraints
 from slotwise.problem import Rule
 from slotwise.rounds import Link
-from slotwise.selection.page_within_rules import PageRules, best_within, project_within
+from slotwise.selection.page_rules import PageRules
+from slotwise.selection.page_within_rules import best_within, project_within
 from slotwise.selection.rules import SlotRule, settle_rules, solve_rules
 
 MAX_CACHED = 64

@@ -34,7 +34,8 @@ from slotwise.selection.floor_program import (
     solve_program,
 )
 from slotwise.selection.mix import Mix
-from slotwise.selection.page_within_rules import PageRules, solve_within
+from slotwise.selection.page_rules import PageRules
+from slotwise.selection.page_within_rules import solve_within
 from slotwise.selection.price_search import BINDING
 from slotwise.selection.vectors.totals import whole_vectors
 from slotwise.selection.zones import PRICE, STATUS, Program

@@ -65,8 +65,9 @@ from slotwise.policies.tied_group import (
 )
 from slotwise.problem import Problem
 from slotwise.selection.mix import Mix, new_mix
+from slotwise.selection.page_rules import PageRules
 from slotwise.selection.page_search import N_CANDIDATES, Search, new_search
-from slotwise.selection.page_within_rules import PageRules, best_within
+from slotwise.selection.page_within_rules import best_within
 from slotwise.selection.share_slots import take_top_links
 from slotwise.selection.top_page import SMALL_POOL
 

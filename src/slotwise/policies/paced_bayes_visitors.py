@@ -70,8 +70,9 @@ from slotwise.policies.visitor_regression import (
 )
 from slotwise.problem import Problem
 from slotwise.selection.mix import Mix, new_mix
+from slotwise.selection.page_rules import PageRules
 from slotwise.selection.page_search import Search, new_search
-from slotwise.selection.page_within_rules import PageRules, best_within
+from slotwise.selection.page_within_rules import best_within
 from slotwise.selection.share_slots import take_top_links
 
 MAX_NUMBERS = 1_600_000

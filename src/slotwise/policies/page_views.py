@@ -14,7 +14,7 @@ from slotwise.errors import InvalidInput
 from slotwise.policies.policy import NO_SLOTS, Estimates, Floats, Links, Policy
 from slotwise.policies.within_rules import choosing_within
 from slotwise.problem import Problem, whole_number
-from slotwise.selection.page_within_rules import PageRules
+from slotwise.selection.page_rules import PageRules
 from slotwise.selection.rounding import draw_by_groups, draw_page
 from slotwise.selection.several_floors import solve_floors
 from slotwise.selection.solve import solve

@@ -28,8 +28,8 @@ from slotwise.policies.posterior import (
 from slotwise.policies.within_rules import choosing_within
 from slotwise.problem import Problem, whole_number
 from slotwise.selection.mix import dense_probabilities
+from slotwise.selection.page_rules import PageRules
 from slotwise.selection.page_search import Entries, Objective, Search, new_search
-from slotwise.selection.page_within_rules import PageRules
 from slotwise.selection.top_page import top_page
 
 FIRST_DRAWS = 3

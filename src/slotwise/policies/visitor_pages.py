@@ -48,8 +48,9 @@ from slotwise.policies.visitor_regression import (
     refresh_level,
 )
 from slotwise.selection.mix import N_OPEN, N_SURE, N_TIED, TIED_SLOTS, Mix, new_mix
+from slotwise.selection.page_rules import PageRules
 from slotwise.selection.page_search import Search, new_search
-from slotwise.selection.page_within_rules import PageRules, best_within
+from slotwise.selection.page_within_rules import best_within
 from slotwise.selection.share_slots import take_top_links
 
 N_PRICES = 16

@@ -16,7 +16,8 @@ import numpy as np
 from slotwise.compile import hot, inner, loop_maker
 from slotwise.policies.policy import Floats, Policy, Visitor
 from slotwise.selection.mix import N_OPEN, N_SURE, N_TIED, TIED_SLOTS, Mix
-from slotwise.selection.page_within_rules import PageRules, best_within, project_within
+from slotwise.selection.page_rules import PageRules
+from slotwise.selection.page_within_rules import best_within, project_within
 from slotwise.selection.rounding import draw_by_groups
 
 

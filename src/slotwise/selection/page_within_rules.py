@@ -1,6 +1,6 @@
 """The best page within rules, compiled: greedy at any scores, and at the price that keeps a floor.
 
-`slotwise.selection.rules` says what is solved and makes the `PageRules`. Of each group only as many
+`slotwise.selection.rules` says what is solved. Of each group only as many
 links are listed as could fill its slots, so a page costs one pass over the links. Once the price is
 enclosed, links that cannot be on a page at any price in between are no longer looked at. Links with
 equal rates in the same place of the order share their slots equally.
@@ -11,10 +11,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slotwise.arrays import Floats, Links
 from slotwise.compile import hot, inner, int64
+from slotwise.selection.page_rules import NOTHING, PageRules, SolvedWithin
 from slotwise.selection.price_search import (
     BINDING,
     INFEASIBLE,
@@ -26,9 +26,6 @@ from slotwise.selection.price_search import (
     meeting_price,
 )
 from slotwise.selection.several_floors import FloorsProgram, solve_floors_program
-
-NOTHING = 1e-12
-"""A share of a slot below this is none."""
 
 GAIN = 1e-14
 """A page must be better by this part to continue the search for a price."""
@@ -44,84 +41,6 @@ EQUAL = 1e-14
 
 LEAST_WEIGHT = 1e-12
 """What a link without a probability weighs, where the rules ask for it."""
-
-
-class SolvedWithin(NamedTuple):
-    """The program within rules that was solved last: what was asked, and the answer.
-
-    `numbers` are its floor, status, price, value and clicks.
-    """
-
-    value: Floats
-    clicks: Floats
-    probabilities: Floats
-    numbers: Floats
-
-
-class PageRules(NamedTuple):
-    """Rules that can all be kept, as arrays, and buffers to find a page within them.
-
-    `links` has the links group by group, those without one in a last group that has no rules; group
-    g has the places from `ends[g - 1]` to `ends[g]`, and `least`, `most`, `room` and `page` follow
-    that order. Places that can have more than their least (`free`, group by group up to
-    `free_ends`) are the candidates of a page: candidate k is place `candidates[k]`, with `value`,
-    `clicks` and `score`, and `n_candidates` says where those of a group end. Entries from
-    `starts[g]` on of `listed` are the best candidates of group g; `needed[g]` says how many there
-    may be. Row 0 of `places` and `taken_of` is the last page with too few clicks for the floor, row
-    1 the last with enough; `is_certain` says that nothing ties on it. `boost` multiplies what links
-    earn, and `probabilities` is the page found last, both in the order of the pool. `crossing`
-    has a row for each rule where groups cross, after a first one for the click floor, and no links
-    otherwise. `solved` has the last program of values and clicks.
-    """
-
-    n_slots: int
-    links: Links
-    least: Floats
-    most: Floats
-    ends: Links
-    group_least: Floats
-    group_most: Floats
-    base: Floats
-    room: Floats
-    free: Links
-    free_ends: Links
-    candidates: Links
-    n_candidates: Links
-    value: Floats
-    clicks: Floats
-    score: Floats
-    needed: Links
-    starts: Links
-    listed: Links
-    is_listed: NDArray[np.bool_]
-    first: Floats
-    second: Floats
-    taken: Floats
-    places: Links
-    taken_of: Floats
-    is_certain: NDArray[np.bool_]
-    rank: Floats
-    order: Links
-    group_of: Links
-    sizes: Links
-    sums: Floats
-    page: Floats
-    other_page: Floats
-    edge_first: Floats
-    edge_second: Floats
-    n_tied: Links
-    n_partly: Links
-    low: Floats
-    high: Floats
-    sum_low: Floats
-    sum_high: Floats
-    weights: Floats
-    every_link: Links
-    boost: Floats
-    worth: Floats
-    probabilities: Floats
-    crossing: FloorsProgram
-    solved: SolvedWithin
 
 
 class RuledPrice(NamedTuple):

@@ -31,12 +31,8 @@ from numpy.typing import ArrayLike
 from slotwise.arrays import Floats, Links
 from slotwise.compile import switching
 from slotwise.errors import InvalidInput
-from slotwise.selection.page_within_rules import (
-    NOTHING,
-    PageRules,
-    SolvedWithin,
-    solve_within,
-)
+from slotwise.selection.page_rules import NOTHING, Bounds, PageRules, new_page_rules
+from slotwise.selection.page_within_rules import solve_within
 from slotwise.selection.price_search import INFEASIBLE
 from slotwise.selection.several_floors import (
     FloorsProgram,
@@ -44,14 +40,6 @@ from slotwise.selection.several_floors import (
     solve_floors_program,
 )
 from slotwise.selection.solve import STATUSES, check_floor, check_page, check_rates
-
-OF_LINKS = (
-    *("value", "clicks", "score", "page", "other_page", "low", "high", "weights"),
-    *("worth", "probabilities"),
-)
-OF_GROUPS = ("sums", "edge_first", "edge_second", "sum_low", "sum_high")
-OF_LISTS = ("first", "second", "taken", "rank")
-"""Buffers of `PageRules` with a number for each link, group and listed link."""
 
 
 class SlotRule(NamedTuple):
@@ -99,7 +87,7 @@ def settle_rules(
     for one, place in placed:
         draft.guarantee(one, place)
     granted = [SlotRule(one.links, *draft.granted(one, place)) for one, place in placed]
-    return Settled(_page_rules(draft, None), tuple(granted))
+    return Settled(new_page_rules(draft, None), tuple(granted))
 
 
 def _disjoint_groups(
@@ -125,15 +113,8 @@ def _disjoint_groups(
     return list(groups.values()), places
 
 
-class _Draft(NamedTuple):
+class _Draft(Bounds):
     """Bounds while they are settled."""
-
-    n_slots: int
-    least: Floats
-    most: Floats
-    group: Links
-    group_least: Floats
-    group_most: Floats
 
     @classmethod
     def of(
@@ -147,12 +128,6 @@ class _Draft(NamedTuple):
             group[links] = place
         sizes = np.bincount(group, minlength=len(groups) + 1).astype(np.float64)
         return cls(n_slots, least, most, group, np.zeros(len(groups) + 1), sizes)
-
-    def sums(self, of_links: Floats) -> Floats:
-        """Return the sums of numbers of links over the groups."""
-        sums = np.zeros(len(self.group_least))
-        np.add.at(sums, self.group, of_links)
-        return sums
 
     def cap(self, rule: SlotRule, place: int) -> None:
         """Lower a maximum as far as the page can still be filled and pins leave it."""
@@ -191,68 +166,6 @@ class _Draft(NamedTuple):
             most = self.group_most[place]
         kept_most = rule.most if most <= rule.most + NOTHING else most
         return float(min(rule.least, least)), float(kept_most)
-
-
-def _page_rules(draft: _Draft, crossing: FloorsProgram | None) -> PageRules:
-    """Return rules with buffers."""
-    n_links, n_groups = len(draft.least), len(draft.group_least)
-    links = np.argsort(draft.group, kind="stable")
-    base = draft.sums(draft.least)
-    room = draft.most - draft.least
-    left = draft.n_slots - float(base.sum())
-    needed = np.zeros(n_groups, np.int64)
-    for place in range(n_groups):
-        rooms = np.sort(room[(draft.group == place) & (room > 0.0)])
-        fits = min(draft.group_most[place] - base[place], left)
-        if fits > NOTHING and len(rooms):
-            reached = np.searchsorted(np.cumsum(rooms), fits - NOTHING) + 1
-            needed[place] = min(int(reached), len(rooms))
-    starts = np.concatenate([[0], np.cumsum(needed)]).astype(np.int64)
-    n_listed = int(starts[-1])
-    per_link = {name: np.zeros(n_links) for name in OF_LINKS}
-    per_group = {name: np.zeros(n_groups) for name in OF_GROUPS}
-    listed = {name: np.zeros(n_listed) for name in OF_LISTS}
-    placed_room = room[links]
-    free = np.flatnonzero(placed_room > 0.0)
-    ends = np.cumsum(np.bincount(draft.group, minlength=n_groups))
-    free_ends = np.searchsorted(free, ends)
-    nothing = new_floors_program(np.zeros(0), np.zeros((0, 0)), np.zeros(0))
-    return PageRules(
-        **per_link,
-        **per_group,
-        **listed,
-        n_slots=draft.n_slots,
-        links=links,
-        least=draft.least[links],
-        most=draft.most[links],
-        ends=ends,
-        room=placed_room,
-        free=free,
-        free_ends=free_ends,
-        candidates=free.copy(),
-        n_candidates=free_ends.copy(),
-        group_least=draft.group_least,
-        group_most=draft.group_most,
-        base=base,
-        needed=needed,
-        starts=starts,
-        listed=np.zeros(n_listed, np.int64),
-        is_listed=np.zeros(n_links, np.bool_),
-        places=np.zeros((2, n_listed), np.int64),
-        taken_of=np.zeros((2, n_listed)),
-        is_certain=np.zeros(2, np.bool_),
-        order=np.arange(n_listed),
-        group_of=np.repeat(np.arange(n_groups), needed),
-        sizes=np.zeros(n_groups, np.int64),
-        n_tied=np.zeros(n_groups + 1, np.int64),
-        n_partly=np.zeros(n_groups + 1, np.int64),
-        every_link=np.arange(n_links),
-        boost=np.ones(n_links),
-        crossing=nothing if crossing is None else crossing,
-        solved=SolvedWithin(
-            np.full(n_links, np.nan), np.zeros(n_links), np.zeros(n_links), np.zeros(5)
-        ),
-    )
 
 
 # Groups that cross
@@ -320,7 +233,7 @@ def _settle_crossing(
         if len(rule.links) > 1 and not any(np.isin(rule.links, one).any() for one in groups):
             groups.append(rule.links)
     draft = _Draft.of(groups, n_links, n_slots, pinned, excluded)
-    return Settled(_page_rules(draft, rows.program()), granted)
+    return Settled(new_page_rules(draft, rows.program()), granted)
 
 
 # From Python

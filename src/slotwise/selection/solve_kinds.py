@@ -31,7 +31,8 @@ from slotwise.arrays import Floats, Links
 from slotwise.compile import switching
 from slotwise.errors import InvalidInput
 from slotwise.extras import naming_extra
-from slotwise.selection.page_within_rules import PageRules, best_within
+from slotwise.selection.page_rules import PageRules
+from slotwise.selection.page_within_rules import best_within
 from slotwise.selection.rules import SlotRule, settle_rules
 from slotwise.selection.solve import STATUSES, check_floor, check_kinds
 from slotwise.selection.top_page import TIE

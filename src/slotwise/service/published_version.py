@@ -11,7 +11,7 @@ import numpy as np
 
 from slotwise.arrays import Floats, Links
 from slotwise.errors import UnsupportedState
-from slotwise.selection.page_within_rules import PageRules
+from slotwise.selection.page_rules import PageRules
 from slotwise.service.counting.attribution import PageCounters
 from slotwise.service.counting.rates import LinkRates
 from slotwise.service.pool import Pool

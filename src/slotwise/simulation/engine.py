@@ -26,7 +26,7 @@ from slotwise.selection.page_order import (
     new_page_order,
     order_page,
 )
-from slotwise.selection.page_within_rules import PageRules
+from slotwise.selection.page_rules import PageRules
 from slotwise.selection.vectors.totals import total_of
 
 TOTAL, VIOLATION, DEFICIT = range(3)

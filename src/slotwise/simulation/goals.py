@@ -16,7 +16,7 @@ from slotwise.player.pacing import HOUR_US, SECOND_US, Goal, GoalProgress, Goals
 from slotwise.player.rules_in_force import RulesInForce, check_links
 from slotwise.policies import Policy, default_policy
 from slotwise.problem import Problem, Rule
-from slotwise.selection.page_within_rules import PageRules
+from slotwise.selection.page_rules import PageRules
 from slotwise.simulation.engine import CLICKED, SETTLED, SHOWN, play_paced
 
 

@@ -11,7 +11,8 @@ import numpy as np
 from slotwise.arrays import Floats
 from slotwise.compile import switching
 from slotwise.selection import floor_status as rule
-from slotwise.selection.page_within_rules import PageRules, best_within
+from slotwise.selection.page_rules import PageRules
+from slotwise.selection.page_within_rules import best_within
 from slotwise.selection.solve import Solution, solve
 from slotwise.service.counting.attribution import Counters, LinkCounters, PageCounters
 from slotwise.service.records import FloorState, ImportedCounts

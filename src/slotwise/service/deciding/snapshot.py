@@ -19,7 +19,8 @@ from slotwise.player.rules_in_force import RuledPage, RulesInForce
 from slotwise.player.slots import SlotPositions
 from slotwise.policies import Estimates
 from slotwise.policies.page_views import solve_rest
-from slotwise.selection.page_within_rules import PageRules, best_within, solve_within
+from slotwise.selection.page_rules import PageRules
+from slotwise.selection.page_within_rules import best_within, solve_within
 from slotwise.service.counting.rates import floor_report
 from slotwise.service.deciding.page_mix import (
     Guests,

@@ -15,7 +15,8 @@ from msgspec.structs import replace
 from slotwise.arrays import Floats
 from slotwise.compile import switching
 from slotwise.features import Features
-from slotwise.selection.page_within_rules import PageRules, solve_within
+from slotwise.selection.page_rules import PageRules
+from slotwise.selection.page_within_rules import solve_within
 from slotwise.service.counting.attribution import Counters
 from slotwise.service.counting.rates import (
     LinkRates,

@@ -23,7 +23,7 @@ from slotwise.policies.policy import NOBODY, Visitor
 from slotwise.policies.sampling import average_probabilities
 from slotwise.policies.visitor_pages import Open, VisitorPages
 from slotwise.problem import Problem
-from slotwise.selection.page_within_rules import PageRules
+from slotwise.selection.page_rules import PageRules
 from slotwise.service.counting.rates import LinkCounts, LinkRates, solve_page
 from slotwise.service.learning.early_feedback import Said
 from slotwise.service.published_version import PagesForVisitors, VisitorKind
