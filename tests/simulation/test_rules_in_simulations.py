@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 
 import slotwise
+from slotwise.environments import BernoulliLevels
 from slotwise.environments.visitor_shops import segments_of
 from slotwise.errors import InvalidInput
 from slotwise.problem import Problem, Rule
@@ -86,3 +89,57 @@ def test_experiment_files_take_rules(tmp_path: Path) -> None:
     file.write_text("\n".join([*lines, "at_least = 9", *policies]))
     with pytest.raises(slotwise.SlotwiseError, match="`at_most` of rule 'few' must be at least 9"):
         load_experiment(file).experiment()
+
+
+def test_the_optimum_with_floors_of_levels_and_rules_equals_highs() -> None:
+    statuses: Counter[str] = Counter()
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        shop = BernoulliLevels(rng.random((3, 12)), levels=("click", "cart", "purchase"))
+        rates, links = shop.rates(10), rng.permutation(12)
+        groups = (links[:4], links[4:7], links[2:6] if seed % 2 else links[7:9])  # some cross
+        bounds = [(0.0, 1.0), (0.7, 2.0), (0.4, 1.5)]
+        rules = tuple(
+            Rule(f"rule {k}", group.tolist(), *pair)
+            for k, (group, pair) in enumerate(zip(groups, bounds, strict=True))
+        )
+        floors = {"click": 3.4 * rng.random(), "cart": 2.6 * rng.random()}
+        named = {"levels": shop.levels, "floors": floors, "rate_floors": {"purchase": 0.3}}
+        problem = Problem(12, 4, horizon=10, rules=rules, **named)  # type: ignore[arg-type]
+        demands = [rates[0], rates[1], rates[2] - 0.3 * rates[1]]
+        rows, most = [-one for one in demands], [-floors["click"], -floors["cart"], 0.0]
+        for group, (least, cap) in zip(groups, bounds, strict=True):
+            row = np.isin(np.arange(12), group).astype(np.float64)
+            rows, most = [*rows, -row, row], [*most, -least, cap]
+        best = linprog(
+            -rates[2], np.array(rows), most, np.ones((1, 12)), [4], bounds=(0, 1), method="highs"
+        )
+        if best.status == 2:
+            statuses["out of reach"] += 1
+            with pytest.raises(InvalidInput, match="every floor can be kept within them"):
+                find_optimum(shop, problem, 10)
+            continue
+        found = find_optimum(shop, problem, 10)
+        assert found.value == pytest.approx(-best.fun, abs=1e-7)
+        assert (np.array(rows) @ found.probabilities <= np.array(most) + 1e-7).all()
+        assert list(found.shadow_prices) == ["click", "cart", "purchase/cart"]
+        statuses[found.status] += 1
+    assert min(statuses[name] for name in ("out of reach", "slack", "binding")) > 4, statuses
+
+
+def test_policies_play_floors_of_levels_within_rules() -> None:
+    levels = ("click", "cart", "purchase")
+    shop = BernoulliLevels(np.random.default_rng(1).random((3, 8)), levels=levels)
+    rule = Rule("few", (0, 1, 2), at_most=1)
+    runs = slotwise.simulate(
+        shop,
+        ["paced-bayes", "con-ucb", "cucb"],
+        3,
+        floors={"click": 1.2, "cart": 0.5},
+        n_rounds=60,
+        n_runs=1,
+        rules=[rule],
+        n_threads=1,
+    )
+    assert runs.config["optimum"]["status"] in ("slack", "binding")
+    assert all(runs.final(label, "reward")[0] > 0.0 for label in runs.labels)

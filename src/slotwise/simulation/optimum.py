@@ -13,6 +13,7 @@ from slotwise.errors import InvalidInput
 from slotwise.policies import FixedMix
 from slotwise.problem import Problem
 from slotwise.selection import SlotRule, solve, solve_floors, solve_kinds, solve_rules
+from slotwise.selection.rules import settle_rules
 from slotwise.simulation.engine import simulated_rules
 
 
@@ -75,9 +76,6 @@ def find_optimum(environment: Environment, problem: Problem, n_rounds: int) -> O
     rates = np.minimum(1.0, environment.rates(n_rounds))
     asked = simulated_rules(problem).slot_rules() if problem.rules else []
     is_plain = problem.has_click_floor_only and problem.rewards_last_level_only
-    if asked and not is_plain:
-        rule = "empty where levels have floors or rewards of their own"
-        raise InvalidInput.of("rules", rule, [one.name for one in problem.rules])
     if is_plain:
         program = rates[-1], rates[0], problem.n_slots, problem.click_floor
         best = solve_rules(*program, asked)[:5] if asked else solve(*program)
@@ -88,7 +86,7 @@ def find_optimum(environment: Environment, problem: Problem, n_rounds: int) -> O
     if environment.feature_sizes or environment.slot_weights:
         rule = "on clicks alone where visitors or slots differ"
         raise InvalidInput.of("floors", rule, dict(problem.floors))
-    return _with_several_floors(rates, problem)
+    return _with_several_floors(rates, problem, asked)
 
 
 def _where_pages_differ(
@@ -145,22 +143,32 @@ def _to_visitors(
     return float(shares @ (knowing * value).sum(axis=1)), float(shares @ (value @ for_all))
 
 
-def _with_several_floors(rates: Floats, problem: Problem) -> Optimum:
-    floors = problem.active_floors
+def _with_several_floors(rates: Floats, problem: Problem, asked: Sequence[SlotRule]) -> Optimum:
+    floors, n_links, n_slots = problem.active_floors, problem.n_links, problem.n_slots
     value = sum(
         weight * rates[problem.levels.index(level)] for level, weight in problem.rewards.items()
     )
     demands = [rates[floor.level] - floor.rate * rates[floor.level - 1] for floor in floors]
+    least = [floor.least for floor in floors]
+    for rule in settle_rules(asked, n_links, n_slots).granted if asked else ():
+        is_of_rule = np.isin(np.arange(n_links), rule.links).astype(np.float64)
+        # a cap on some links is a floor on the rest of the page
+        demands += [is_of_rule, 1.0 - is_of_rule]
+        least += [rule.least, max(0.0, n_slots - rule.most)]
     if not demands:  # weighted rewards without a floor: a floor of 0 keeps the shape of the program
-        demands = [np.zeros(problem.n_links)]
-    least = [floor.least for floor in floors] or [0.0]
-    best = solve_floors(np.asarray(value), np.array(demands), problem.n_slots, least)
+        demands, least = [np.zeros(n_links)], [0.0]
+    best = solve_floors(np.asarray(value), np.array(demands), n_slots, least)
+    if asked and best.status == "infeasible":
+        # the smallest shortfall would be one of rules and floors together, and rules come first
+        reach = "such that every floor can be kept within them where levels have floors"
+        raise InvalidInput.of("rules", reach, [one.name for one in problem.rules])
     names = [floor.name for floor in floors]
     prices = dict(zip(names, best.shadow_prices.tolist(), strict=False))
+    is_slack = asked and not any(prices.values())
     return Optimum(
         probabilities=best.probabilities,
         shadow_price=prices.get(problem.levels[0], 0.0),
-        status=best.status,
+        status="slack" if is_slack else best.status,
         value=best.value,
         clicks=float(best.probabilities @ rates[0]),
         amounts=dict(zip(names, best.amounts.tolist(), strict=False)),
