@@ -104,10 +104,10 @@ async def readyz(context: ServiceContext, request: Request) -> Ready:
 
 
 @HEALTH_OPERATIONS.add("GET /metrics", "read", content_types=("text/plain",))
-async def metrics(context: ServiceContext, request: Request) -> Answer:
+def metrics(context: ServiceContext, request: Request) -> Answer:
     """Read metrics in Prometheus' text format."""
-    text = await asyncio.to_thread(context.metrics.text)
-    return Answer(text, content_type=b"text/plain; version=0.0.4; charset=utf-8")
+    kind = b"text/plain; version=0.0.4; charset=utf-8"
+    return Answer(context.metrics.text(), content_type=kind)
 
 
 @functools.cache
@@ -116,9 +116,9 @@ def _document() -> bytes:
 
 
 @HEALTH_OPERATIONS.add("GET /openapi.json", None, answer=dict)
-async def openapi(context: ServiceContext, request: Request) -> Answer:
+def openapi(context: ServiceContext, request: Request) -> Answer:
     """Read this description."""
-    return Answer(await asyncio.to_thread(_document))
+    return Answer(_document())
 
 
 ALL_OPERATIONS: tuple[Operation, ...] = (
@@ -180,15 +180,11 @@ class App:
         if scope["type"] == "http":
             await self._exchange(scope, receive, send)
         elif scope["type"] == "lifespan":
-            await self._live(receive, send)
+            for event in ("startup", "shutdown"):
+                await receive()
+                await send({"type": f"lifespan.{event}.complete"})
         else:
             await send({"type": "websocket.close", "code": 1000})
-
-    async def _live(self, receive: Receive, send: Send) -> None:
-        await receive()
-        await send({"type": "lifespan.startup.complete"})
-        await receive()
-        await send({"type": "lifespan.shutdown.complete"})
 
     async def _exchange(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         started = time.perf_counter()
@@ -351,6 +347,9 @@ class App:
             notable = is_change
         if not (notable or self._context.settings.log_requests == "all"):
             return
+        # The ids in the path, but never a token, nor what may be a misplaced key.
+        ids = {} if status >= 400 else {**request.path_values}
+        ids.pop("token", None)
         self._context.log.info(
             "request",
             request_id=request.request_id,
@@ -360,15 +359,8 @@ class App:
             ms=round(1000 * seconds, 3),
             client=short_address(request.client),
             by=request.caller(),
-            **self._named(request, status),
+            **ids,
         )
-
-    @staticmethod
-    def _named(request: Request, status: int) -> dict[str, str]:
-        """Return the ids in the path, but never a token, nor what may be a misplaced key."""
-        if status >= 400:
-            return {}
-        return {name: value for name, value in request.path_values.items() if name != "token"}
 
 
 def _check_repeated(headers: Iterable[tuple[bytes, bytes]]) -> None:

@@ -132,14 +132,9 @@ def _plan_page() -> Asset:
 
 
 @OPERATIONS.add("GET /plan", None, content_types=("text/html",))
-async def plan_page(_context: ServiceContext, request: Request) -> Answer:
+def plan_page(_context: ServiceContext, request: Request) -> Answer:
     """Calculate how much traffic a page needs."""
-    asset = await asyncio.to_thread(_plan_page)
-    return answer_asset(asset, request, _GUARDED + _REVALIDATED)
-
-
-def _load(name: str) -> Asset:
-    return load_asset(PACKAGE, name if name == CHART_LIBRARY else FOLDER + name)
+    return answer_asset(_plan_page(), request, _GUARDED + _REVALIDATED)
 
 
 @OPERATIONS.add(
@@ -149,17 +144,14 @@ def _load(name: str) -> Asset:
     content_types=("text/javascript", "text/css", "image/svg+xml"),
     problems=("unknown-route",),
 )
-async def dashboard_file(_context: ServiceContext, request: Request) -> Answer:
+def dashboard_file(_context: ServiceContext, request: Request) -> Answer:
     """Load a file of the dashboard."""
     name = request.path_values["name"]
     if name not in FILES:
         raise RequestProblem("unknown-route", "the page has no such file")
-    headers = _KEPT if name == CHART_LIBRARY else _REVALIDATED
-
-    def load() -> Answer:
-        return answer_asset(_load(name), request, headers)
-
-    return await asyncio.to_thread(load)
+    if name == CHART_LIBRARY:
+        return answer_asset(load_asset(PACKAGE, name), request, _KEPT)
+    return answer_asset(load_asset(PACKAGE, FOLDER + name), request, _REVALIDATED)
 
 
 @OPERATIONS.add("GET /dashboard/pools", "read", open_on_loopback=True)
@@ -179,14 +171,10 @@ async def dashboard_pools(context: ServiceContext, _request: Request) -> PoolNam
     open_on_loopback=True,
     query=LinkTableQuery,
 )
-async def dashboard_figures(context: ServiceContext, request: Request) -> PoolFigures:
+def dashboard_figures(context: ServiceContext, request: Request) -> PoolFigures:
     """Read all that the dashboard shows of a pool."""
-
-    def make() -> PoolFigures:
-        picture = pool_picture(context, request.path_values["pool_id"])
-        return PoolFigures(overview=picture.overview, links=picture.table.select(request.query))
-
-    return await asyncio.to_thread(make)
+    picture = pool_picture(context, request.path_values["pool_id"])
+    return PoolFigures(overview=picture.overview, links=picture.table.select(request.query))
 
 
 def pool_picture(context: ServiceContext, pool_id: str) -> PoolPicture:
@@ -199,11 +187,9 @@ def pool_picture(context: ServiceContext, pool_id: str) -> PoolPicture:
     "read",
     open_on_loopback=True,
 )
-async def dashboard_segments(context: ServiceContext, request: Request) -> SegmentsReport:
+def dashboard_segments(context: ServiceContext, request: Request) -> SegmentsReport:
     """Read what was learned of segments and slots."""
-    return await asyncio.to_thread(
-        context.service.reporter.segments, request.path_values["pool_id"]
-    )
+    return context.service.reporter.segments(request.path_values["pool_id"])
 
 
 @OPERATIONS.add(
@@ -212,14 +198,10 @@ async def dashboard_segments(context: ServiceContext, request: Request) -> Segme
     open_on_loopback=True,
     query=LinkTableQuery,
 )
-async def dashboard_links(context: ServiceContext, request: Request) -> LinkRows:
+def dashboard_links(context: ServiceContext, request: Request) -> LinkRows:
     """Read some rows of the dashboard's table of links."""
-    pool_id = request.path_values["pool_id"]
-
-    def make() -> LinkRows:
-        return context.pictures.latest(*_wanted(context, pool_id)).table.select(request.query)
-
-    return await asyncio.to_thread(make)
+    picture = context.pictures.latest(*_wanted(context, request.path_values["pool_id"]))
+    return picture.table.select(request.query)
 
 
 def _wanted(

@@ -82,10 +82,9 @@ async def import_counts(context: ServiceContext, request: Request) -> KnownRows:
 
 
 @OPERATIONS.add("GET /v1/pools/{pool_id}/known-counts", "read")
-async def known_counts(context: ServiceContext, request: Request) -> KnownRows:
+def known_counts(context: ServiceContext, request: Request) -> KnownRows:
     """Read what a pool started from."""
-    links = context.service.directory.links(request.path_values["pool_id"])
-    return await asyncio.to_thread(_rows, links)
+    return _rows(context.service.directory.links(request.path_values["pool_id"]))
 
 
 def _rows(links: Iterable[LinkRecord]) -> KnownRows:

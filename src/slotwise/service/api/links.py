@@ -197,15 +197,10 @@ async def get_link(context: ServiceContext, request: Request) -> LinkAnswer:
     "read",
     answer=LinkList,
 )
-async def list_links(context: ServiceContext, request: Request) -> Answer:
+def list_links(context: ServiceContext, request: Request) -> Answer:
     """List the links of a pool, retired ones too."""
-    pool_id = request.path_values["pool_id"]
-
-    def encoded() -> bytes:
-        links = context.service.directory.links(pool_id)
-        return msgspec.json.encode(LinkList([_answer(link) for link in links]))
-
-    return Answer(await asyncio.to_thread(encoded))
+    links = context.service.directory.links(request.path_values["pool_id"])
+    return Answer(msgspec.json.encode(LinkList([_answer(link) for link in links])))
 
 
 @OPERATIONS.add(
@@ -338,23 +333,17 @@ PASTED_LINK_OPERATIONS = Operations()
     body=TableBody,
     example={"csv": "link_id,url,title\nl1,https://shop.example/1,Spring sale"},
 )
-async def check_links(context: ServiceContext, request: Request) -> PastedLines:
+def check_links(context: ServiceContext, request: Request) -> PastedLines:
     """Check a table of links line by line; nothing is stored."""
-    pool_id, body = request.path_values["pool_id"], request.body
-    service = context.service
-    pool = service.directory.pool(pool_id)
-    present = {link.link_id: link for link in service.directory.links(pool_id)}
-    limit = context.settings.max_pool_links
-
-    def read() -> PastedLines:
-        lines = tuple(read_lines(body.csv, pool, present))
-        n_links = len(present) + sum(line.what == "new" for line in lines)
-        if n_links > limit:
-            detail = f"`csv` must leave the pool with at most {limit} links, got {n_links}"
-            raise broken_rule(detail, "/csv")
-        return PastedLines(lines=lines)
-
-    return await asyncio.to_thread(read)
+    pool_id, limit = request.path_values["pool_id"], context.settings.max_pool_links
+    directory = context.service.directory
+    present = {link.link_id: link for link in directory.links(pool_id)}
+    lines = tuple(read_lines(request.body.csv, directory.pool(pool_id), present))
+    n_links = len(present) + sum(line.what == "new" for line in lines)
+    if n_links > limit:
+        detail = f"`csv` must leave the pool with at most {limit} links, got {n_links}"
+        raise broken_rule(detail, "/csv")
+    return PastedLines(lines=lines)
 
 
 def read_lines(

@@ -75,11 +75,10 @@ async def add_note(context: ServiceContext, request: Request) -> NoteAnswer:
 
 
 @OPERATIONS.add("GET /v1/pools/{pool_id}/notes", "read")
-async def list_notes(context: ServiceContext, request: Request) -> NoteList:
+def list_notes(context: ServiceContext, request: Request) -> NoteList:
     """List the notes on a pool, newest first."""
     pool = context.service.directory.pool(request.path_values["pool_id"])
-    notes = await asyncio.to_thread(context.service.notes.all, pool.pool_id)
-    return NoteList([_answer(note) for note in notes])
+    return NoteList([_answer(note) for note in context.service.notes.all(pool.pool_id)])
 
 
 @OPERATIONS.add("DELETE /v1/pools/{pool_id}/notes/{note_id}", "admin")

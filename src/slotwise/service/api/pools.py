@@ -296,10 +296,9 @@ async def patch_pool(context: ServiceContext, request: Request) -> msgspec.Struc
 
 
 @OPERATIONS.add("GET /v1/pools/{pool_id}", "read", answer=PoolAnswer)
-async def get_pool(context: ServiceContext, request: Request) -> msgspec.Struct:
+def get_pool(context: ServiceContext, request: Request) -> msgspec.Struct:
     """Read a pool."""
-    pool = context.service.directory.pool(request.path_values["pool_id"])
-    return await asyncio.to_thread(_answer, context, pool)
+    return _answer(context, context.service.directory.pool(request.path_values["pool_id"]))
 
 
 @OPERATIONS.add(
@@ -317,10 +316,9 @@ async def archive_pool(context: ServiceContext, request: Request) -> msgspec.Str
 
 
 @OPERATIONS.add("GET /v1/pools", "read")
-async def list_pools(context: ServiceContext, request: Request) -> PoolList:
+def list_pools(context: ServiceContext, request: Request) -> PoolList:
     """List the pools, archived ones too."""
-    pools = context.service.directory.pools()
-    return PoolList(await asyncio.to_thread(lambda: [_answer(context, pool) for pool in pools]))
+    return PoolList([_answer(context, pool) for pool in context.service.directory.pools()])
 
 
 async def _store(context: ServiceContext, request: Request, body: PoolBody) -> msgspec.Struct:

@@ -394,16 +394,13 @@ COMPARISON_OPERATIONS = Operations()
 
 
 @COMPARISON_OPERATIONS.add("GET /dashboard/overview", "read", open_on_loopback=True)
-async def dashboard_overview(context: ServiceContext, _request: Request) -> PoolRows:
+def dashboard_overview(context: ServiceContext, _request: Request) -> PoolRows:
     """Read how all pools are doing."""
     service = context.service
     state = tuple((pool.pool_id, pool.changed_us) for pool in service.directory.pools())
-
-    def make() -> tuple[PoolRow, ...]:
-        return service.reporter.all_pools(service.health())
-
-    kept = context.comparisons
-    rows = await asyncio.to_thread(kept.get, _ALL_POOLS, state, lambda: PoolRows(pools=make()))
+    rows = context.comparisons.get(
+        _ALL_POOLS, state, lambda: PoolRows(pools=service.reporter.all_pools(service.health()))
+    )
     assert isinstance(rows, PoolRows)
     return rows
 
@@ -414,7 +411,7 @@ async def dashboard_overview(context: ServiceContext, _request: Request) -> Pool
     open_on_loopback=True,
     query=PeriodQuery,
 )
-async def dashboard_period(context: ServiceContext, request: Request) -> PeriodComparison:
+def dashboard_period(context: ServiceContext, request: Request) -> PeriodComparison:
     """Compare a period of a pool with the one before it."""
     query: PeriodQuery = request.query
     pool = context.service.directory.pool(request.path_values["pool_id"])
@@ -425,13 +422,11 @@ async def dashboard_period(context: ServiceContext, request: Request) -> PeriodC
         raise broken_rule(f"the period must have at most {MAX_DAYS} days", parameter="since")
     if from_us < 0:
         raise broken_rule("`since` must be after 1970", parameter="since")
-    name = f"{pool.pool_id} {from_us} {until_us}"
-    report = context.service.reporter.compare
-    made = await asyncio.to_thread(
-        context.comparisons.get,
-        name,
+    period = (pool.pool_id, from_us, until_us)
+    made = context.comparisons.get(
+        f"{pool.pool_id} {from_us} {until_us}",
         pool.changed_us,
-        lambda: report(pool.pool_id, from_us, until_us),
+        lambda: context.service.reporter.compare(*period),
     )
     assert isinstance(made, PeriodComparison)
     return made

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import re
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from inspect import iscoroutinefunction
 from typing import Any, Generic, TypeVar, get_type_hints
 
 import msgspec
@@ -25,7 +27,9 @@ from slotwise.service.limits import ID_RULE, is_id
 
 Context = TypeVar("Context")
 Headers = tuple[tuple[bytes, bytes], ...]
-Handler = Callable[[Context, Request[Key]], Awaitable[Answer | StreamAnswer | msgspec.Struct]]
+Made = Answer | StreamAnswer | msgspec.Struct
+Handler = Callable[[Context, Request[Key]], Awaitable[Made]]
+Declared = TypeVar("Declared", bound=Callable[..., Any])
 FieldCheck = Callable[
     [Context, Request[Key], dict[str, Any], Collection[str]], Awaitable[list[FieldError]]
 ]
@@ -113,11 +117,12 @@ class Operations(list[Operation[Context, Key]]):
 
     def add(
         self, address: str, scope: str | None, *, answer: Any = None, **declared: Any
-    ) -> Callable[[Handler[Context, Key]], Handler[Context, Key]]:
+    ) -> Callable[[Declared], Declared]:
         """Declare a handler as the operation of an address, such as `GET /v1/pools`.
 
-        Its name and summary are the handler's, its answer what the handler returns. An id in the
-        path may be unknown, unless it is the one that a PUT creates.
+        Its name and summary are the handler's, its answer what the handler returns. One that is
+        not a coroutine reads the store or computes for a while: it is called in a thread. An id in
+        the path may be unknown, unless it is the one that a PUT creates.
         """
         method, path = address.split(" ")
         ids = [name for name in re.findall(r"\{(\w+)\}", path) if name in _UNKNOWN]
@@ -125,7 +130,7 @@ class Operations(list[Operation[Context, Key]]):
             ids.pop()
         problems = (*declared.pop("problems", ()), *(_UNKNOWN[name] for name in ids))
 
-        def declare(handler: Handler[Context, Key]) -> Handler[Context, Key]:
+        def declare(handler: Declared) -> Declared:
             returned = get_type_hints(handler)["return"]
             summary = (handler.__doc__ or "").partition("\n")[0].removesuffix(".")
             named = {"name": handler.__name__, "summary": summary} | declared
@@ -133,7 +138,7 @@ class Operations(list[Operation[Context, Key]]):
                 Operation(
                     method=method,
                     path=path,
-                    handler=handler,
+                    handler=handler if iscoroutinefunction(handler) else _in_a_thread(handler),
                     scope=scope,
                     answer=answer or (None if returned in (Answer, StreamAnswer) else returned),
                     problems=problems,
@@ -143,6 +148,13 @@ class Operations(list[Operation[Context, Key]]):
             return handler
 
         return declare
+
+
+def _in_a_thread(handler: Callable[[Context, Request[Key]], Made]) -> Handler[Context, Key]:
+    async def call(context: Context, request: Request[Key]) -> Made:
+        return await asyncio.to_thread(handler, context, request)
+
+    return call
 
 
 _METHODS = "methods"
