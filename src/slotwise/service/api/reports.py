@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import io
-from collections.abc import AsyncGenerator, Iterator, Sequence
-from itertools import chain
-from typing import Any, Literal
+from collections.abc import AsyncGenerator, Iterator
+from typing import Literal
 
 import msgspec
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from msgspec import UNSET, UnsetType
-from msgspec.structs import astuple
 
 from slotwise.service.api.bodies import Strict, Time, answer_type, as_answer, from_time
 from slotwise.service.api.context import Operations, Request, ServiceContext
@@ -21,7 +15,7 @@ from slotwise.service.api.pools import ClickFloor
 from slotwise.service.http.exchange import StreamAnswer
 from slotwise.service.http.problems import broken_rule
 from slotwise.service.records import DAY_US
-from slotwise.service.reporting.decision_report import LogTables
+from slotwise.service.reporting.decision_report import log_chunks, round_file
 from slotwise.service.reporting.report_records import (
     Explanation,
     FrontierReport,
@@ -44,11 +38,9 @@ OPERATIONS = Operations()
 
 
 @OPERATIONS.add("GET /v1/pools/{pool_id}/stats", "read", answer=answer_type(PoolReport))
-async def stats(context: ServiceContext, request: Request) -> msgspec.Struct:
+def stats(context: ServiceContext, request: Request) -> msgspec.Struct:
     """Read estimates with intervals, the floor and what it costs."""
-    return as_answer(
-        await asyncio.to_thread(context.service.reporter.stats, request.path_values["pool_id"])
-    )
+    return as_answer(context.service.reporter.stats(request.path_values["pool_id"]))
 
 
 @OPERATIONS.add(
@@ -56,20 +48,17 @@ async def stats(context: ServiceContext, request: Request) -> msgspec.Struct:
     "read",
     answer=answer_type(FrontierReport),
 )
-async def frontier(context: ServiceContext, request: Request) -> msgspec.Struct:
+def frontier(context: ServiceContext, request: Request) -> msgspec.Struct:
     """Read the best revenue for every floor."""
-    pool_id = request.path_values["pool_id"]
-    return as_answer(await asyncio.to_thread(context.service.reporter.frontier, pool_id))
+    return as_answer(context.service.reporter.frontier(request.path_values["pool_id"]))
 
 
-@OPERATIONS.add("GET /v1/pools/{pool_id}/explain", "read", answer=ExplanationList)
-async def explain(context: ServiceContext, request: Request) -> msgspec.Struct:
+@OPERATIONS.add("GET /v1/pools/{pool_id}/explain", "read")
+def explain(context: ServiceContext, request: Request) -> ExplanationList:
     """Read why each link is shown as often as it is, and to which visitors."""
-    pool_id = request.path_values["pool_id"]
-    service = context.service
-    found = await asyncio.to_thread(service.reporter.explain, pool_id)
-    segments = await asyncio.to_thread(service.reporter.segments, pool_id)
-    return ExplanationList(pool_id=pool_id, links=tuple(found), segments=segments)
+    pool_id, reporter = request.path_values["pool_id"], context.service.reporter
+    links, segments = tuple(reporter.explain(pool_id)), reporter.segments(pool_id)
+    return ExplanationList(pool_id=pool_id, links=links, segments=segments)
 
 
 DEFAULT_DAYS = 30
@@ -132,13 +121,6 @@ _CONTENT_TYPES = {
     "parquet": b"application/vnd.apache.parquet",
     "log": b"application/vnd.apache.parquet",
 }
-_KINDS = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
-_KINDS |= {tuple[kind, ...]: pa.list_(_KINDS[kind]) for kind in (str, int, float)}  # type: ignore[valid-type]
-_KINDS |= {dict[str, str]: pa.map_(pa.string(), pa.string())}
-_SCHEMA = pa.schema(
-    [(field.name, _KINDS[field.type]) for field in msgspec.structs.fields(RoundRow)]
-)
-
 
 EXPORT_OPERATIONS = Operations()
 
@@ -163,8 +145,7 @@ async def export(context: ServiceContext, request: Request) -> StreamAnswer:
     if query.format == "jsonl":
         chunks: Iterator[bytes] = (_encode_lines(rows) for rows in rounds if rows)
     elif query.format == "log":
-        tables = LogTables(pool)
-        chunks = _parquet(tables.schema, map(tables.table, rounds))
+        chunks = log_chunks(pool, rounds)
     else:
         chunks = round_file(rounds)
     ending = "log.parquet" if query.format == "log" else query.format
@@ -177,66 +158,6 @@ async def export(context: ServiceContext, request: Request) -> StreamAnswer:
         _CONTENT_TYPES[query.format],
         ((b"content-disposition", name),),
     )
-
-
-def round_file(rounds: Iterator[list[RoundRow]]) -> Iterator[bytes]:
-    """Write rounds as Parquet, chunk by chunk."""
-    return _parquet(_SCHEMA, map(_round_table, rounds))
-
-
-def _parquet(schema: pa.Schema, tables: Iterator[pa.Table]) -> Iterator[bytes]:
-    """Write one row group for each table and hand out the bytes as they come."""
-    sink = _Sink()
-    with pq.ParquetWriter(sink, schema) as writer:
-        for table in tables:
-            writer.write_table(table)
-            yield sink.take()
-    yield sink.take()
-
-
-def _round_table(rows: list[RoundRow]) -> pa.Table:
-    columns = zip(_SCHEMA, zip(*map(astuple, rows), strict=True), strict=True)
-    arrays = [_array(field.type, column) for field, column in columns]
-    return pa.Table.from_arrays(arrays, schema=_SCHEMA)
-
-
-def _array(kind: pa.DataType, column: Sequence[Any]) -> pa.Array:
-    """Return a column; lists and maps as flat arrays and offsets, which costs half of nesting."""
-    if not pa.types.is_list(kind) and not pa.types.is_map(kind):
-        return pa.array(column, kind)
-    ends = np.cumsum(np.fromiter(map(len, column), np.int32, len(column)), dtype=np.int32)
-    offsets = pa.array(np.concatenate((np.zeros(1, np.int32), ends)))
-    flat = list(chain.from_iterable(column))
-    if pa.types.is_list(kind):
-        return pa.ListArray.from_arrays(offsets, pa.array(flat, kind.value_type), type=kind)
-    values = list(chain.from_iterable(map(dict.values, column)))
-    keys, items = pa.array(flat, kind.key_type), pa.array(values, kind.item_type)
-    return pa.MapArray.from_arrays(offsets, keys, items, type=kind)
-
-
-class _Sink(io.RawIOBase):
-    """A file in memory that is only written; `take` returns what was added since the last call."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._written = bytearray()
-        self._size = 0
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, piece: object) -> int:
-        before = len(self._written)
-        self._written += memoryview(piece)  # type: ignore[arg-type]
-        self._size += len(self._written) - before
-        return len(self._written) - before
-
-    def tell(self) -> int:
-        return self._size
-
-    def take(self) -> bytes:
-        taken, self._written = bytes(self._written), bytearray()
-        return taken
 
 
 async def _in_thread(

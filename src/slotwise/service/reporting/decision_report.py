@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from msgspec.structs import astuple
 
 from slotwise.page_log import VISITOR_PREFIX, log_schema
 from slotwise.service.counting.attribution import (
@@ -201,11 +203,66 @@ class LogTables:
             yield self._n_pool_changes
 
 
+_KINDS = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
+_KINDS |= {tuple[kind, ...]: pa.list_(_KINDS[kind]) for kind in (str, int, float)}  # type: ignore[valid-type]
+_KINDS |= {dict[str, str]: pa.map_(pa.string(), pa.string())}
+_SCHEMA = pa.schema(
+    [(field.name, _KINDS[field.type]) for field in msgspec.structs.fields(RoundRow)]
+)
+
+
+class ExportTable(NamedTuple):
+    """A table of an export: its columns, and the row of a record."""
+
+    schema: pa.Schema
+    row: Callable[[Any], tuple[Any, ...]]
+
+    def of(self, records: Iterable[Any]) -> pa.Table:
+        """Return records as a table."""
+        columns = list(zip(*map(self.row, records), strict=True)) or [()] * len(self.schema)
+        both = zip(columns, self.schema, strict=True)
+        return pa.Table.from_arrays(
+            [pa.array(column, field.type) for column, field in both], schema=self.schema
+        )
+
+
+def round_file(rounds: Iterable[list[RoundRow]]) -> Iterator[bytes]:
+    """Write rounds as Parquet, chunk by chunk."""
+    return _parquet(_SCHEMA, map(ExportTable(_SCHEMA, astuple).of, rounds))
+
+
+def log_chunks(pool: PoolSettings, rounds: Iterable[list[RoundRow]]) -> Iterator[bytes]:
+    """Write rounds as the Parquet file of a log, chunk by chunk."""
+    tables = LogTables(pool)
+    return _parquet(tables.schema, map(tables.table, rounds))
+
+
 def log_file(pool: PoolSettings, rounds: Iterable[list[RoundRow]]) -> io.BytesIO:
     """Return rounds as a log in memory."""
-    tables = LogTables(pool)
-    file = io.BytesIO()
-    with pq.ParquetWriter(file, tables.schema) as writer:
-        for rows in rounds:
-            writer.write_table(tables.table(rows))
-    return file
+    return io.BytesIO(b"".join(log_chunks(pool, rounds)))
+
+
+class _Sink(io.BytesIO):
+    """A file that is only written; `take` removes what was added since the last call."""
+
+    n_taken = 0
+
+    def tell(self) -> int:
+        return self.n_taken + super().tell()
+
+    def take(self) -> bytes:
+        taken = self.getvalue()
+        self.seek(0)
+        self.truncate()
+        self.n_taken += len(taken)
+        return taken
+
+
+def _parquet(schema: pa.Schema, tables: Iterable[pa.Table]) -> Iterator[bytes]:
+    """Write one row group for each table and hand out the bytes as they come."""
+    sink = _Sink()
+    with pq.ParquetWriter(sink, schema) as writer:
+        for table in tables:
+            writer.write_table(table)
+            yield sink.take()
+    yield sink.take()

@@ -46,6 +46,7 @@ from slotwise.service.records import (
     to_time,
 )
 from slotwise.service.refusals import ExportFailed
+from slotwise.service.reporting.decision_report import ExportTable
 from slotwise.service.storage.contract import ReadableStore
 from slotwise.service.storage.maintenance import force_to_disk
 from slotwise.service.storage.sql_reads import StoreReader
@@ -121,21 +122,6 @@ def _settled_view(view: View) -> tuple[Any, ...]:
 def _link(link: LinkRecord) -> tuple[Any, ...]:
     ids = (link.pool_id, link.link_id)
     return (*ids, link.title, link.url, link.retired, link.counted_from_us or None)
-
-
-class ExportTable(NamedTuple):
-    """A table of the export: its columns, and the row of a record."""
-
-    schema: pa.Schema
-    row: Callable[[Any], tuple[Any, ...]]
-
-    def of(self, records: Iterable[Any]) -> pa.Table:
-        """Return records as a table."""
-        columns = list(zip(*map(self.row, records), strict=True)) or [()] * len(self.schema)
-        both = zip(columns, self.schema, strict=True)
-        return pa.Table.from_arrays(
-            [pa.array(column, field.type) for column, field in both], schema=self.schema
-        )
 
 
 SLICED = {
