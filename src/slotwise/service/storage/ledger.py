@@ -8,7 +8,7 @@ feedback, in the same transaction.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -22,6 +22,7 @@ from slotwise.service.counting.attribution import (
     StoredAdjustment,
     StoredClick,
     StoredConversion,
+    StoredEvent,
     View,
     check_event,
     conflict_between,
@@ -32,10 +33,10 @@ from slotwise.service.counting.attribution import (
 from slotwise.service.counting.counters import add_counters, count_late, subtract_counters
 from slotwise.service.limits import MAX_SUM_MICROS
 from slotwise.service.records import (
+    AdjustmentEvent,
     ClickEvent,
     ConversionEvent,
     DecisionRecord,
-    Event,
     Outcome,
     compose,
 )
@@ -52,9 +53,27 @@ def click_key(event: ClickEvent) -> ClickKey:
     return (event.decision_id, event.link_id, event.invalid)
 
 
-def _again(first: Outcome | None) -> Outcome:
+def _again(first: Outcome) -> Outcome:
     """Return the outcome of an event that came before; a sender should learn that it was late."""
-    return DUPLICATE_OF_LATE if first is not None and first.outcome == "late" else DUPLICATE
+    return DUPLICATE_OF_LATE if first.outcome == "late" else DUPLICATE
+
+
+def _judge(
+    decision: DecisionRecord | None, conversion: StoredConversion | None, stored: StoredEvent
+) -> Outcome:
+    """Say what becomes of an event, as far as its page is known."""
+    if isinstance(stored, StoredAdjustment) and conversion is None:
+        return QUARANTINED_ADJUSTMENT
+    if decision is None:
+        return QUARANTINED
+    match stored:
+        case StoredClick():
+            return judge_click(decision, stored)
+        case StoredConversion():
+            return judge_conversion(decision, stored)
+        case StoredAdjustment():
+            assert conversion is not None
+            return judge_adjustment(decision, conversion, stored)
 
 
 class NewRows:
@@ -134,85 +153,57 @@ class Ledger:
         # that arrived before its decision or conversion never has a later time than that.
         received_us = max(operation.received_us, self.closed_until_us + 1, self.latest_us)
         self.latest_us = received_us
-        if isinstance(event, ClickEvent):
-            return self._record_click(StoredClick(event=event, received_us=received_us))
-        if isinstance(event, ConversionEvent):
-            return self._record_conversion(StoredConversion(event=event, received_us=received_us))
-        return self._record_adjustment(StoredAdjustment(event=event, received_us=received_us))
-
-    def _record_click(self, click: StoredClick) -> Outcome:
-        event = click.event
-        decision = self.decisions.get(event.decision_id)
-        key = click_key(event)
-        if key in self.clicks:
-            return _again(judge_click(decision, self.clicks[key]) if decision else None)
-        verdict = QUARANTINED if decision is None else judge_click(decision, click)
-        if verdict.outcome == "rejected" and not event.invalid:
-            self._refuse(event.decision_id, event.link_id, event.link_id, event, verdict, click)
-            return verdict
-        self.clicks[key] = click
-        self.new.clicks.append((click, decision is None))
-        if decision is not None and verdict.outcome == "late":
-            self._count_late(View(decision=decision, clicks=(click,)))
-        return verdict
-
-    def _record_conversion(self, conversion: StoredConversion) -> Outcome:
-        event = conversion.event
-        decision = self.decisions.get(event.decision_id)
-        first = self.conversions.get(event.conversion_id)
+        conversion: StoredConversion | None = None
+        key: ClickKey | str
+        match event:
+            case ClickEvent():
+                stored: StoredEvent = StoredClick(event, received_us)
+                name, key, event_id = "clicks", click_key(event), event.link_id
+            case ConversionEvent():
+                stored = StoredConversion(event, received_us)
+                name, key, event_id = "conversions", event.conversion_id, event.conversion_id
+            case AdjustmentEvent():
+                stored = StoredAdjustment(event, received_us)
+                name, key, event_id = "adjustments", event.adjustment_id, event.adjustment_id
+                conversion = self.conversions.get(event.conversion_id)
+        about: Any = event if conversion is None else conversion.event
+        decision = self.decisions.get(getattr(about, "decision_id", ""))
+        known: dict[Any, StoredEvent] = getattr(self, name)
+        first = known.get(key)
+        verdict = _judge(decision, conversion, first or stored)
         if first is not None:
-            judged = judge_conversion(decision, first) if decision else None
-            verdict = conflict_between(first.event, event) or _again(judged)
-        elif decision is None:
-            verdict = QUARANTINED
-        else:
-            verdict = judge_conversion(decision, conversion)
-            verdict = self._sum_too_large(verdict, decision, event.link_id) or verdict
-        if verdict.outcome == "rejected":
-            event_id, link_id = event.conversion_id, event.link_id
-            self._refuse(event.decision_id, event_id, link_id, event, verdict, conversion)
-        if first is not None or verdict.outcome == "rejected":
+            verdict = conflict_between(first.event, event) or _again(verdict)
+        elif decision is not None and name != "clicks":
+            verdict = self._sum_too_large(verdict, decision, about.link_id) or verdict
+        # A click that no visitor made is stored, with the reason why it does not count.
+        is_refused = verdict.outcome == "rejected" and not getattr(event, "invalid", "")
+        if is_refused and decision is not None:
+            named = {"decision_id": decision.decision_id, "event_id": event_id}
+            noted = compose(Refusal, event, verdict, stored, **named, link_id=about.link_id)
+            self.new.refusals.append(noted)
+        if first is not None or is_refused:
             return verdict
-        self.conversions[event.conversion_id] = conversion
-        self.new.conversions.append((conversion, decision is None))
+        known[key] = stored
+        getattr(self.new, name).append((stored, decision is None))
         if decision is not None and verdict.outcome == "late":
-            # Refunds that waited for this conversion are late with it.
-            self._write_new_rows()
-            waiting = self._reader.adjustments_of([event.conversion_id])
-            self._count_late(
-                View(decision=decision, conversions=(conversion,), adjustments=tuple(waiting))
-            )
+            self._count_late_event(decision, conversion, stored)
         return verdict
 
-    def _record_adjustment(self, adjustment: StoredAdjustment) -> Outcome:
-        event = adjustment.event
-        conversion = self.conversions.get(event.conversion_id)
-        decision = self.decisions.get(conversion.event.decision_id) if conversion else None
-        first = self.adjustments.get(event.adjustment_id)
-        if first is not None:
-            judged = None
-            if decision is not None and conversion is not None:
-                judged = judge_adjustment(decision, conversion, first)
-            verdict = conflict_between(first.event, event) or _again(judged)
-        elif conversion is None:
-            verdict = QUARANTINED_ADJUSTMENT
-        elif decision is None:
-            verdict = QUARANTINED
-        else:
-            verdict = judge_adjustment(decision, conversion, adjustment)
-            link_id = conversion.event.link_id
-            verdict = self._sum_too_large(verdict, decision, link_id) or verdict
-        if verdict.outcome == "rejected" and conversion is not None:
-            decision_id, link_id = conversion.event.decision_id, conversion.event.link_id
-            self._refuse(decision_id, event.adjustment_id, link_id, event, verdict, adjustment)
-        if first is not None or verdict.outcome == "rejected":
-            return verdict
-        self.adjustments[event.adjustment_id] = adjustment
-        self.new.adjustments.append((adjustment, decision is None))
-        if decision is not None and conversion is not None and verdict.outcome == "late":
-            refund = View(decision=decision, conversions=(conversion,), adjustments=(adjustment,))
-            self._count_late(refund, already=replace(refund, adjustments=()))
-        return verdict
+    def _count_late_event(
+        self, decision: DecisionRecord, conversion: StoredConversion | None, stored: StoredEvent
+    ) -> None:
+        match stored:
+            case StoredClick():
+                self._count_late(View(decision, clicks=(stored,)))
+            case StoredConversion():
+                # Refunds that waited for this conversion are late with it.
+                self._write_new_rows()
+                waiting = tuple(self._reader.adjustments_of([stored.event.conversion_id]))
+                self._count_late(View(decision, conversions=(stored,), adjustments=waiting))
+            case StoredAdjustment():
+                assert conversion is not None, "it was judged with its conversion"
+                before = View(decision, conversions=(conversion,))
+                self._count_late(replace(before, adjustments=(stored,)), already=before)
 
     def _sum_too_large(
         self, verdict: Outcome, decision: DecisionRecord, link_id: str
@@ -230,20 +221,6 @@ class Ledger:
         if self._largest_sums[key] <= MAX_SUM_MICROS:
             return None
         return SUM_TOO_LARGE
-
-    def _refuse(
-        self,
-        decision_id: str,
-        event_id: str,
-        link_id: str,
-        event: Event,
-        verdict: Outcome,
-        stored: StoredClick | StoredConversion | StoredAdjustment,
-    ) -> None:
-        """Keep a note of a refused event, where its decision can show it."""
-        if decision_id in self.decisions:
-            named = {"decision_id": decision_id, "event_id": event_id, "link_id": link_id}
-            self.new.refusals.append(compose(Refusal, event, verdict, stored, **named))
 
     def _count_late(self, view: View, already: View | None = None) -> None:
         """Count what is late in `view` and not counted `already`."""
