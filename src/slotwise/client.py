@@ -7,7 +7,7 @@ import random
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -388,18 +388,18 @@ def _page(answer: Mapping[str, Any]) -> Page:
     return Page(
         decision_id=answer["decision_id"],
         pool_id=answer["pool_id"],
-        links=tuple(_shown_link(link) for link in answer["links"]),
+        links=tuple(
+            DecidedLink(
+                **{one.name: link[one.name] for one in fields(DecidedLink) if one.name in link}
+            )
+            for link in answer["links"]
+        ),
         floor_status=answer["floor"]["status"],
         fallback=answer["fallback"],
         holdout=answer["holdout"],
         policy_version=answer["policy_version"],
         answer=answer,
     )
-
-
-def _shown_link(link: Mapping[str, Any]) -> DecidedLink:
-    names = ("link_id", "position", "url", "click_url", "propensity", "title")
-    return DecidedLink(**{name: link[name] for name in names}, metadata=link.get("metadata", {}))
 
 
 def _refusal(answer: httpx.Response) -> ServiceRefusal:

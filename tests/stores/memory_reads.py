@@ -371,7 +371,7 @@ def activity_of(
             belongs = refund.event.conversion_id in in_time
             same_money = refund.event.currency == decision.currency
             if belongs and same_money and refund.received_us <= decision.revenue_until_us:
-                sums["refunds"] += refund.event.refund_micros
+                sums["revenue_micros"] -= refund.event.refund_micros
     return Activity(
         spans=spans_of(spans, span_us),
         link_spans=link_spans_of(links, span_us),

@@ -63,9 +63,6 @@ class MemoryStore:
         with self._lock:
             yield MemoryReader(self._tables)
 
-    def check(self) -> None:
-        """Do nothing: memory is always there."""
-
     def close(self) -> None:
         """Keep everything: there is nothing to release."""
 

@@ -6,7 +6,7 @@ import csv
 import io
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -22,13 +22,14 @@ from slotwise.selector.arguments import checked_share
 from slotwise.service.access.keys import SCOPES, new_key
 from slotwise.service.api.context import system_clock_us
 from slotwise.service.logs import start_logs
-from slotwise.service.records import to_time
+from slotwise.service.pool import read_known_table
+from slotwise.service.records import Scope, to_time
 from slotwise.service.refusals import StoreInUse
 from slotwise.service.server import ServerStart, check_start, open_service, serve
 from slotwise.service.service import Service
 from slotwise.service.settings import Settings, load_settings, origin_of, setting_notes
 from slotwise.service.storage import public_address
-from slotwise.service.storage.maintenance import open_existing_to_read
+from slotwise.service.storage.maintenance import open_existing, open_existing_to_read
 
 
 def serve_command(
@@ -133,10 +134,7 @@ def make(
 ) -> None:
     """Make a key."""
     now_us = system_clock_us()
-    wanted = [scope for scope in SCOPES if scope in scopes]
-    if len(wanted) != len(scopes):
-        raise InvalidInput.of("scopes", f"some of {', '.join(SCOPES)}, once each", scopes)
-    made = new_key(wanted, label=label, pool_id=pool, now_us=now_us)
+    made = new_key(cast("list[Scope]", scopes), label=label, pool_id=pool, now_us=now_us)
     with _opened(store, "POST /v1/keys") as service:
         if pool:
             service.directory.pool(pool)
@@ -148,12 +146,8 @@ def list_keys(store: StoreUrl = _DEFAULT_STORE) -> None:
     """List the keys."""
     table = Table("key id", "scopes", "pool", "label", "made", "revoked")
     table.columns[0].no_wrap = True
-    opened = open_existing_to_read(store)
-    try:
-        with opened.reading() as reader:
-            keys = list(reader.keys())
-    finally:
-        opened.close()
+    with closing(open_existing_to_read(store)) as opened, opened.reading() as reader:
+        keys = list(reader.keys())
     for key in keys:
         if key.scopes:
             revoked = f"{to_time(key.revoked_us):%Y-%m-%d %H:%M}" if key.revoked_us else ""
@@ -202,10 +196,8 @@ def _opened(store: str, call: str) -> Iterator[Service]:
         service = open_service(Settings(store=store))
     except StoreInUse as error:
         raise StoreInUse(f"{error}: {call}, or Keys on its dashboard") from None
-    try:
+    with closing(service):
         yield service
-    finally:
-        service.close()
 
 
 MAX_CHARS = 500_000
@@ -315,18 +307,10 @@ def _written(table: Sequence[Sequence[str]]) -> str:
 
 def _into_store(file: Path, pool: str, discount: float, store: str) -> tuple[int, int]:
     """Write the counts into a store; return how many links and views."""
-    from slotwise.service.api.context import system_clock_us  # an extra, as all below
-    from slotwise.service.pool import read_known_table
-    from slotwise.service.service import Service
-    from slotwise.service.storage.maintenance import open_existing
-
     checked_share("discount", discount)
     text = file.read_text(encoding="utf-8-sig") if file.is_file() else ""
     read_known_counts(file)
-    service = Service(open_existing(store))
-    try:
+    with closing(Service(open_existing(store))) as service:
         known = read_known_table(text, service.directory.pool(pool), discount, file.name)
         service.directory.put_known(pool, known, "slotwise import", system_clock_us()).result()
-    finally:
-        service.close()
     return len(known), sum(one.views for rows in known.values() for one in rows)

@@ -83,23 +83,16 @@ def forget_command(
     except msgspec.ValidationError:
         rule = "a time with its zone, such as 2026-01-05T10:00:00Z"
         raise InvalidInput.of("since", rule, since) from None
-    opened = open_existing(store)
-    try:
+    with closing(open_existing(store)) as opened:
         with opened.reading() as reader:
             known = {one.key_id for one in reader.keys()}  # noqa: SIM118 - a reader is no dict
         if key not in known:
             raise InvalidInput.of("key", "the id of a key of this store", key)
-        change = ChangeRecord(
-            changed_us=system_clock_us(),
-            changed_by="slotwise forget",
-            action="key.forget",
-            subject=key,
-            after=msgspec.json.encode({"since_us": from_time(moment)}).decode(),
-        )
+        after = msgspec.json.encode({"since_us": from_time(moment)}).decode()
+        made = (system_clock_us(), "slotwise forget", "key.forget", key)
+        change = ChangeRecord(*made, after=after)
         operation = ForgetViews(key_id=key, since_us=from_time(moment), change=change)
         [n_views] = opened.commit([operation])
-    finally:
-        opened.close()
     print(f"{n_views} views count no more")
 
 
@@ -150,11 +143,8 @@ def verify_command(
 
       slotwise verify --store postgresql://shop@db.example/shop
     """
-    opened = open_existing_to_read(store)
-    try:
+    with closing(open_existing_to_read(store)) as opened:
         report = verify(opened)
-    finally:
-        opened.close()
     if report.damage:
         print(f"the database is damaged: {report.damage}")
     for mismatch in report.mismatches:
@@ -237,15 +227,12 @@ def purge_command(
 
       slotwise purge --older-than 30 --store sqlite:////var/lib/slotwise/slotwise.db
     """
-    opened = open_existing(store)
-    try:
+    with closing(open_existing(store)) as opened:
         with opened.reading() as reader:
             before_us = reader.progress().closed_until_us - older_than * DAY_US
         n_purged = purge(
             opened.reading, lambda one: opened.commit([one])[0], before_us, max_steps=sys.maxsize
         )
-    finally:
-        opened.close()
     print(f"{n_purged} views and waiting events dropped; the counters are as before")
 
 

@@ -134,7 +134,7 @@ class ServiceMetrics(Collector):
                 floor.add_metric([pool.pool_id, status], pool.floor_status == status)
                 for one in pool.segment_floors:
                     labels = [pool.pool_id, one.feature, one.value, status]
-                    segments.add_metric(labels, one.status == status)
+                    segments.add_metric(labels, one.floor.status == status)
         yield from (learned, version, published, floor, segments, fallback)
 
     def _request_seconds(self) -> Metric:

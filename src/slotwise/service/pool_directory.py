@@ -123,7 +123,7 @@ class PoolDirectory:
 
     def pool(self, pool_id: str) -> PoolSettings:
         """Return a pool, archived or not, or raise `UnknownPool`. Quick."""
-        return self._pool(pool_id).settings
+        return self.whole_pool(pool_id).settings
 
     def put_pool(self, pool: PoolSettings, by: str, now_us: int) -> Future[PoolSettings]:
         """Create or replace a pool; a pool that was archived runs again.
@@ -166,7 +166,7 @@ class PoolDirectory:
         self, pool_id: str, rules: Sequence[PoolRule], by: str, now_us: int
     ) -> Future[PoolSettings]:
         """Replace the rules of a pool. Raises `InvalidInput` for the first that is wrong."""
-        pool = self._pool(pool_id)
+        pool = self.whole_pool(pool_id)
         check_rules(pool, rules, now_us)
         settings = replace(pool.settings, rules=dated_rules(pool, rules, now_us), changed_us=now_us)
         change = _change(now_us, by, "pool.change", pool_id, pool.settings, settings)
@@ -180,30 +180,33 @@ class PoolDirectory:
 
     def whole_pool(self, pool_id: str) -> Pool:
         """Return a pool with its links, or raise `UnknownPool`. Quick."""
-        return self._pool(pool_id)
+        pool = self._pools.get(pool_id)
+        if pool is None:
+            raise UnknownPool(f"there is no pool {pool_id!r}")
+        return pool
 
     def changed_us(self, pool_id: str) -> int:
         """Return when the pool or one of its links was last changed. Quick."""
-        pool = self._pool(pool_id)
+        pool = self.whole_pool(pool_id)
         return max(pool.links_changed_us, pool.settings.changed_us)
 
     def links(self, pool_id: str) -> list[LinkRecord]:
         """Return the links of a pool by place, retired ones too. Quick."""
-        return sorted(self._pool(pool_id).links.values(), key=lambda link: link.place)
+        return sorted(self.whole_pool(pool_id).links.values(), key=lambda link: link.place)
 
     def link(self, pool_id: str, link_id: str) -> LinkRecord:
         """Return one link, retired or not, or raise `UnknownLink`. Quick.
 
         A retired link is still a redirect's destination: pages with it may be open somewhere.
         """
-        link = self._pool(pool_id).links.get(link_id)
+        link = self.whole_pool(pool_id).links.get(link_id)
         if link is None:
             raise UnknownLink(f"pool {pool_id!r} has no link {link_id!r}")
         return link
 
     def revision(self, pool_id: str) -> int:
         """Return a number that grows whenever the pool or one of its links is changed. Quick."""
-        return self._pool(pool_id).revision
+        return self.whole_pool(pool_id).revision
 
     def put_links(
         self,
@@ -218,7 +221,7 @@ class PoolDirectory:
         Statistics are kept, also of a link that comes back, unless a reset is asked for:
         then the views issued before `now_us` no longer count for these links.
         """
-        known = dict(self._pool(pool_id).links)
+        known = dict(self.whole_pool(pool_id).links)
         saved, changes = [], []
         for link in links:
             check_link(link)
@@ -254,7 +257,7 @@ class PoolDirectory:
         All rounds are learned again after them. No counts take back what was imported. Raises
         `InvalidInput`, also for a policy that cannot learn from counts, and `UnknownLink`.
         """
-        pool = self._pool(pool_id)
+        pool = self.whole_pool(pool_id)
         saved, changes = [], []
         for link_id, counts in known.items():
             before = self.link(pool_id, link_id)
@@ -324,18 +327,12 @@ class PoolDirectory:
         with self._store.reading() as reader:
             return reader.changes(subject, limit)
 
-    def _pool(self, pool_id: str) -> Pool:
-        pool = self._pools.get(pool_id)
-        if pool is None:
-            raise UnknownPool(f"there is no pool {pool_id!r}")
-        return pool
-
     def _save_pool(self, settings: PoolSettings, change: ChangeRecord) -> Future[PoolSettings]:
-        def take(_: list[object]) -> Future[PoolSettings]:
+        def take(_: list[object]) -> PoolSettings | Future[PoolSettings]:
             with self._lock:
                 known = self._pools.get(settings.pool_id)
                 if known and known.settings.changed_us > settings.changed_us:
-                    return then(_done(), lambda _: settings)  # another process changed it since
+                    return settings  # another process changed it since
                 pool = known.with_settings(settings) if known else Pool.of(settings)
                 self._pools[settings.pool_id] = pool
                 changed = self._changed(pool, settings.changed_us, False)
@@ -356,7 +353,7 @@ class PoolDirectory:
     ) -> Future[list[LinkRecord]]:
         assert isinstance(saved, list)
         with self._lock:
-            known = self._pool(pool_id)
+            known = self.whole_pool(pool_id)
             newest = [link for link in saved if not _is_newer(known, link)]
             pool = self._pools[pool_id] = known.with_links(newest)
             changed = self._changed(pool, now_us, were_reset)
@@ -367,12 +364,6 @@ def _is_newer(known: Pool, link: LinkRecord) -> bool:
     """Say whether a pool knows a later state of a link."""
     same = known.links.get(link.link_id)
     return same is not None and same.changed_us > link.changed_us
-
-
-def _done() -> Future[None]:
-    done: Future[None] = Future()
-    done.set_result(None)
-    return done
 
 
 def _change(

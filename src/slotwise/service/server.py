@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 import uvicorn
 
@@ -28,7 +29,6 @@ from slotwise.service.refusals import StoreUnavailable
 from slotwise.service.service import Service
 from slotwise.service.settings import ServiceOptions, Settings, is_loopback
 from slotwise.service.storage import open_store, public_address
-from slotwise.service.storage.contract import Store
 
 
 def open_service(settings: Settings, write_beside: bool = False) -> Service:
@@ -36,30 +36,23 @@ def open_service(settings: Settings, write_beside: bool = False) -> Service:
     options = compose(ServiceOptions, settings, max_links=settings.max_pool_links)
     store = open_store(settings.store, settings.store_direct, write_beside)
     try:
-        _check_whole(store, settings.store)
+        with store.reading() as reader:
+            moving_from = reader.moving_from()
+        if moving_from:
+            raise UnsupportedState(
+                f"the store is still being filled from {moving_from}; finish that first: "
+                f"slotwise move-store {moving_from} {public_address(settings.store)}"
+            )
         return Service(store, options)
     except BaseException:
         store.close()
         raise
 
 
-def _check_whole(store: Store, address: str) -> None:
-    with store.reading() as reader:
-        moving_from = reader.moving_from()
-    if moving_from:
-        raise UnsupportedState(
-            f"the store is still being filled from {moving_from}; finish that first: "
-            f"slotwise move-store {moving_from} {public_address(address)}"
-        )
-
-
 def check_start(settings: Settings) -> None:
     """Raise what a start would raise, without listening; the store is opened, made if new."""
-    service = open_service(settings)
-    try:
+    with contextlib.closing(open_service(settings)) as service:
         _check_reachable(service, settings)
-    finally:
-        service.close()
 
 
 def _check_reachable(service: Service, settings: Settings) -> None:
@@ -167,14 +160,13 @@ _COLLECT_EVERY = 50_000
 """New objects between two looks for cycles: pages wait for their commit and make none."""
 
 
-class ServerStart:
+class ServerStart(NamedTuple):
     """What a new server reports to its caller."""
 
-    def __init__(self, url: str, settings: Settings, admin_key: str | None) -> None:
-        self.url = url
-        self.settings = settings
-        self.admin_key = admin_key
-        """The admin key made at the very first start, None at any other."""
+    url: str
+    settings: Settings
+    admin_key: str | None
+    """The admin key made at the very first start, None at any other."""
 
 
 def tune_interpreter() -> None:

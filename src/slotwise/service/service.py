@@ -34,7 +34,7 @@ from slotwise.service.learning.publisher import Publisher
 from slotwise.service.pool_directory import Notes, PoolDirectory, SignedOut
 from slotwise.service.records import compose
 from slotwise.service.refusals import StoreUnavailable
-from slotwise.service.reporting.report_records import Health, PoolHealth, SegmentFloorStatus
+from slotwise.service.reporting.report_records import Health, PoolHealth
 from slotwise.service.reporting.reporter import Reporter
 from slotwise.service.settings import ServiceOptions
 from slotwise.service.storage.contract import Store
@@ -178,10 +178,6 @@ class Service:
                 self.publisher.runs[pool_id],
                 policy_version=published.version,
                 floor_status=published.floor.status,
-                segment_floors=tuple(
-                    compose(SegmentFloorStatus, one, status=one.floor.status)
-                    for one in published.segment_floors
-                ),
             )
             for pool_id, published in self.decider.published()
         ]

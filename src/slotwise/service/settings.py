@@ -223,7 +223,10 @@ got text
         _check(source, values, strict=strict)
         merged.update(values)
     settings = msgspec.convert(merged, Settings, strict=False)
-    _check_public_url(settings.public_url)
+    public_url = settings.public_url
+    parts = split_address(public_url)
+    if public_url and (parts is None or parts.query):
+        raise InvalidConfig(f"public_url: must be an http or https address, got {public_url!r}")
     _check_alert_url(settings.alert_url)
     try:
         TrustedProxies(settings.proxy_networks)
@@ -254,12 +257,6 @@ def _check(source: str, values: Mapping[str, Any], *, strict: bool) -> None:
         except msgspec.ValidationError as error:
             rule = advise(field_error(str(error)), Settings).detail
             raise InvalidConfig(f"{source}: {shown}: {rule}") from None
-
-
-def _check_public_url(url: str) -> None:
-    parts = split_address(url)
-    if url and (parts is None or parts.query):
-        raise InvalidConfig(f"public_url: must be an http or https address, got {url!r}")
 
 
 def _check_alert_url(url: str) -> None:

@@ -372,7 +372,7 @@ def test_replicas_that_start_at_once_migrate_once(address: str) -> None:
     with ThreadPoolExecutor(4) as threads:
         stores = list(threads.map(PostgresqlStore, [address] * 4))
     for store in stores:
-        store.check()
+        store.commit(())
         store.close()
 
 

@@ -126,7 +126,7 @@ def test_a_removed_file_is_noticed_and_nothing_is_acknowledged(
         reads(store).pools()
     path.write_bytes(b"")
     with pytest.raises(StoreUnavailable, match="was replaced by another file"):
-        store.check()
+        store.commit(())
     away.rename(path)
     store.commit([AppendDecision(decision=decision("d2"))])
     assert reads(store).decision("d2") is not None

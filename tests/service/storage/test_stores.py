@@ -120,11 +120,11 @@ def test_a_locked_file_is_unavailable_and_comes_back_by_itself(path: Path) -> No
     with pytest.raises(StoreUnavailable, match="cannot be used now: database is locked"):
         store.commit([AppendDecision(decision=decision())])
     with pytest.raises(StoreUnavailable, match="locked"):
-        store.check()
+        store.commit(())
     assert reads(store).pools() == [pool()]
     blocker.execute("ROLLBACK")
     blocker.close()
-    store.check()
+    store.commit(())
     store.commit([AppendDecision(decision=decision())])
     assert reads(store).decision("d1") is not None
     store.close()

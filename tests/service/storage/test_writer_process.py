@@ -177,12 +177,12 @@ def test_a_writer_that_cannot_be_started_is_an_outage(
 
     process_of(store).kill()
     with pytest.raises(StoreUnavailable, match="has ended"):
-        store.check()
+        store.commit(())
     with monkeypatch.context() as patched:
         patched.setattr(subprocess, "Popen", fail)
         with pytest.raises(StoreUnavailable, match="no process can be started to write: Resource"):
-            store.check()
-    store.check()
+            store.commit(())
+    store.commit(())
 
 
 def test_files_in_the_working_directory_are_not_run(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 import time
 from collections import Counter
@@ -210,16 +209,10 @@ def is_visitor_of_this_machine(request: Request, settings: Settings) -> bool:
     headers = request.headers
     if b"authorization" in headers or settings.public_url or settings.trusted_proxies:
         return False
-    if not is_loopback(settings.host):
+    if not is_loopback(settings.host) or not is_loopback(request.client):
         return False
-    if any(name in headers for name in _FORWARDED):
-        return False
-    if not _LOCAL_HOST.fullmatch(headers.get(b"host", b"")):
-        return False
-    try:
-        return ipaddress.ip_address(request.client).is_loopback
-    except ValueError:
-        return False
+    is_direct = not any(name in headers for name in _FORWARDED)
+    return is_direct and bool(_LOCAL_HOST.fullmatch(headers.get(b"host", b"")))
 
 
 _SCOPES = ("read", "admin")

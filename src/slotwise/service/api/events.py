@@ -238,7 +238,7 @@ async def record_events(context: ServiceContext, request: Request) -> BatchOutco
             broken = _broken(raw, error, within=f"/events/{index}")
             outcomes.append(ItemOutcome("rejected", "malformed", broken.detail, broken.pointer))
             context.metrics.events["malformed", "rejected"] += 1
-            context.outcomes.note_unreadable()
+            context.outcomes.refused += 1
     submitted = iter(await _submit(context, events) if events else ())
     return BatchOutcomes(
         [

@@ -124,7 +124,8 @@ class PageWriter:
         if known is not None:
             return known
         link = self._service.directory.link(pool_id, shown.link_id)
-        where = (link.link_id, shown.position, link.url, self._click_url + _end_of_token(shown))
+        click_url = f"{self._click_url}~{shown.position}~{link.link_id}"
+        where = (link.link_id, shown.position, link.url, click_url)
         text = _encode(PageLink(*where, shown.propensity, link.title, link.metadata))
         # The first one is that of `click_url`: an address has none, and a title comes later.
         placed = text.replace(b"\\u0000", _TOKEN, 1), str(link.place)
@@ -139,8 +140,3 @@ class PageWriter:
             self._second_us = us - fraction
             self._second_text = f"{datetime.fromtimestamp(second, UTC):%Y-%m-%dT%H:%M:%S}"
         return f"{self._second_text}.{fraction:06d}Z"
-
-
-def _end_of_token(link: ShownLink) -> str:
-    """Return what chooses one link of a page that is signed as a whole."""
-    return f"~{link.position}~{link.link_id}"

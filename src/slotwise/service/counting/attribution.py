@@ -168,14 +168,10 @@ EXPIRED = Outcome(
 class Attribution(msgspec.Struct, frozen=True, kw_only=True):
     """What counts of one view, as far as it is known at a time."""
 
-    clicks_settled: bool
-    revenue_settled: bool
     clicked: frozenset[str]
     """Links with a click that counts (final once settled)."""
     revenue_micros: dict[str, int]
     """Revenue that counts, for links in `clicked` (final once settled)."""
-    unclicked_revenue_micros: dict[str, int]
-    """Revenue in time for links without a click that counts: reported, not learned."""
     late_clicks: frozenset[str]
     late_revenue_micros: dict[str, int]
     """Late conversions less late adjustments, not clipped: reported, not learned."""
@@ -318,11 +314,8 @@ def attribute(view: View, now_us: int) -> Attribution:
         if link_id in clicked
     }
     return Attribution(
-        clicks_settled=now_us > decision.click_closes_us,
-        revenue_settled=now_us > decision.revenue_closes_us,
         clicked=clicked,
         revenue_micros=revenue,
-        unclicked_revenue_micros={k: v for k, v in in_time.items() if k not in clicked},
         late_clicks=frozenset(clicks["late"]),
         late_revenue_micros=late,
     )

@@ -72,7 +72,9 @@ def count_settled(
         for feature, label in decision.segment.items():
             visitors[(group, feature, label), total, most] += 1
     links = {
-        (group, link_id): _link_increment(n_shown, sums[group, link_id], level)
+        (group, link_id): LinkCounters(click_views=n_shown, clicks=sums[group, link_id])
+        if level == CLICKS
+        else LinkCounters(revenue_views=n_shown, revenue_micros=sums[group, link_id])
         for group, all_shown in shown.items()
         for link_id, n_shown in Counter(all_shown).items()
     }
@@ -162,12 +164,6 @@ def _outcomes(view: View, level: Level) -> Mapping[str, int]:
     if level == CLICKS:
         return dict.fromkeys(counted_clicks(view), 1)
     return attribute(view, view.decision.revenue_closes_us).revenue_micros
-
-
-def _link_increment(n_views: int, total: int, level: Level) -> LinkCounters:
-    if level == CLICKS:
-        return LinkCounters(click_views=n_views, clicks=total)
-    return LinkCounters(revenue_views=n_views, revenue_micros=total)
 
 
 def _page_sums(pages: Mapping[tuple[Key, int, int], int], level: Level) -> dict[Key, PageCounters]:

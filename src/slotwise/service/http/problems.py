@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
@@ -238,15 +238,12 @@ def advise(broken: FieldError, kind: Any) -> FieldError:
         words = " or ".join(map(repr, _words_at(kind, broken.pointer)))
         detail = detail.replace(_ONE_OF, words or _ONE_OF, 1)
     elif detail.endswith("not a known field") and broken.pointer.count("/") == 1:
-        fields = getattr(kind, "__struct_encode_fields__", ())
-        detail = f"{detail}; {_advise_field(broken.pointer[1:101], fields)}"
+        fields, given = getattr(kind, "__struct_encode_fields__", ()), broken.pointer[1:101]
+        whole = [field for field in fields if given in field.split("_")]
+        close = whole or difflib.get_close_matches(given, fields, n=1, cutoff=0.5)
+        known = f"known are {', '.join(fields)}"
+        detail = f"{detail}; {f'did you mean `{close[0]}`?' if close else known}"
     return FieldError(detail, broken.pointer)
-
-
-def _advise_field(given: str, fields: Sequence[str]) -> str:
-    whole = [field for field in fields if given in field.split("_")]
-    close = whole or difflib.get_close_matches(given, fields, n=1, cutoff=0.5)
-    return f"did you mean `{close[0]}`?" if close else f"known are {', '.join(fields)}"
 
 
 def _words_at(kind: Any, pointer: str) -> list[str]:

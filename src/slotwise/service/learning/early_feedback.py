@@ -137,7 +137,8 @@ class EarlyFeedback:
         if now_us - self._read_to_us >= AGES_S[0] * SECOND_US:
             self._batches.append(_Batch(self._read_to_us, now_us))
             self._read_to_us = now_us
-        self._drop_closed(now_us)
+        longest_us = max(windows_us)
+        self._batches = [one for one in self._batches if one.after_us + longest_us > now_us]
         due = [one for one in self._batches if self._n_ages(one, now_us) > one.n_ages]
         due.sort(key=lambda one: one.n_ages)  # the youngest first: they have most to tell
         n_views = 0
@@ -163,10 +164,6 @@ class EarlyFeedback:
         """Return how many ages before its last window closes the youngest view has reached."""
         age_us = min(now_us - batch.until_us, max(self._windows_us))
         return sum(age_s * SECOND_US <= age_us for age_s in AGES_S)
-
-    def _drop_closed(self, now_us: int) -> None:
-        longest_us = max(self._windows_us)
-        self._batches = [one for one in self._batches if one.after_us + longest_us > now_us]
 
     def _read(
         self,

@@ -70,10 +70,10 @@ def fold_pool(store: Store, committer: GroupCommitter, run: PoolRun, progress: P
                 pool_id=pool_id,
                 level=level,
                 after=folded[level],
-                until=_until(of_level),
+                until=fold_position(of_level[-1], level),
                 n_resets=progress.n_resets,
                 increment=add_counters(
-                    count_settled(_views(of_level), level, reset_times, floors),
+                    count_settled(of_level, level, reset_times, floors),
                     before if level == CLICKS else Counters(),
                 ),
             )
@@ -86,7 +86,7 @@ def fold_pool(store: Store, committer: GroupCommitter, run: PoolRun, progress: P
                 run.take_delivered(fold.increment)
                 uncounted = []
         for level, of_level in by_level.items():
-            run.early.learn_settled(_views(of_level), level)
+            run.early.learn_settled(of_level, level)
         # last: a policy may raise, and is fed again later
         run.feed(batch, after=latest_round(folded))
         folded |= {fold.level: fold.until for fold in folds}
@@ -136,20 +136,11 @@ def feed_missing(store: Store, run: PoolRun, until_us: int) -> int:
     return n_fed
 
 
-def _by_level(batch: Sequence[Round]) -> Mapping[Level, list[Round]]:
-    levels: dict[Level, list[Round]] = {}
+def _by_level(batch: Sequence[Round]) -> Mapping[Level, list[View]]:
+    levels: dict[Level, list[View]] = {}
     for one in batch:
-        levels.setdefault(one.position.level, []).append(one)
+        levels.setdefault(one.position.level, []).append(one.view)
     return levels
-
-
-def _views(rounds: Sequence[Round]) -> list[View]:
-    return [one.view for one in rounds]
-
-
-def _until(of_level: Sequence[Round]) -> FoldPosition:
-    last = of_level[-1].position
-    return FoldPosition(closes_us=last.closes_us, decision_id=last.decision_id)
 
 
 _log = logging.getLogger(__name__)

@@ -500,7 +500,8 @@ class PoolRun:
     def draft(self, shown: Shown, now_us: int) -> Draft:
         """Return all that the next version is made of, to be worked on without the lock."""
         with self.lock:
-            fed, pool = self._fed_player(), self._pool_of_run()
+            fed, pool = self._fed_player(), self._known  # others may have replaced the pool since
+            assert pool is not None
             has_rules = pool.settings.rules or pool.scheduled
             within = pool.ruled_page(now_us, self.progress.paced) if has_rules else None
             early, of_kinds = None, dict[Said, LinkCounts]()
@@ -590,8 +591,3 @@ class PoolRun:
             starts = {link_id: link.counted_from_us for link_id, link in known.links.items()}
             self._fed = self._fed.move(pool, starts)
         return self._fed
-
-    def _pool_of_run(self) -> Pool:
-        """Return the pool that `_fed_player` was about; it may have been replaced since."""
-        assert self._known is not None
-        return self._known

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -161,13 +162,13 @@ class OfSegment(NamedTuple):
     shadow_price: float
 
 
+@dataclass(slots=True)
 class _SegmentSeen:
     """Sums over the latest visitors of a segment: their pages and the click rates of links."""
 
-    def __init__(self, n_links: int) -> None:
-        self.n_visitors = 0
-        self.probabilities = np.zeros(n_links)
-        self.clicks = np.zeros(n_links)
+    probabilities: Floats
+    clicks: Floats
+    n_visitors: int = 0
 
     def add(self, probabilities: Floats, clicks: Floats, n_visitors: int) -> None:
         """Add visitors who get the same page."""
@@ -265,11 +266,14 @@ class VisitorsAhead:
 
         `early` is what open views of each kind of visitor count as; `rates` contain it.
         """
-        problem, visitors = self.player.problem, self._latest_visitors()
+        problem, features = self.player.problem, self.player.features
+        nobody = tuple(features.stored_places({}, is_counted=False))
+        visitors = np.array(self._recent or [nobody], np.int64)
         pages = self._pages_ahead(open_views, rates, visitors, early)
         probabilities, clicks = np.zeros(problem.n_links), 0.0
         different, counts = np.unique(visitors, axis=0, return_counts=True)
-        segments = [_SegmentSeen(problem.n_links) for _ in problem.segment_floor_places]
+        floors = problem.segment_floor_places
+        segments = [_SegmentSeen(*np.zeros((2, problem.n_links))) for _ in floors]
         for visitor, count in zip(different, counts.tolist(), strict=True):
             if rules is None:
                 page, expected = pages.page(visitor, pages.links, problem.n_slots)
@@ -277,7 +281,7 @@ class VisitorsAhead:
                 page, expected = pages.page_within(visitor, rules)
             probabilities += page * (count / len(visitors))
             clicks += expected * count / len(visitors)
-            for (place, _), seen in zip(problem.segment_floor_places, segments, strict=True):
+            for (place, _), seen in zip(floors, segments, strict=True):
                 if place in visitor:
                     seen.add(page, pages.rate[0], count)
         told = tuple(
@@ -288,7 +292,7 @@ class VisitorsAhead:
             VisitorKind(tuple(visitor), count / int(counts[most].sum()))
             for visitor, count in zip(different[most].tolist(), counts[most].tolist(), strict=True)
         )
-        return ForVisitors(pages, self.player.features.words, probabilities, clicks, told, kinds)
+        return ForVisitors(pages, features.words, probabilities, clicks, told, kinds)
 
     def pages_at(self, prices: Floats, rates: LinkRates) -> PagesForVisitors:
         """Return the pages of what was learned, at prices of a version that was stored."""
@@ -385,11 +389,6 @@ class VisitorsAhead:
         price = float(pages.prices.reshape(-1, 1 + self._n_floors)[:, 1 + floor].mean())
         probabilities = seen.probabilities / seen.n_visitors
         return OfSegment(feature, value, of_segment, probabilities, price)
-
-    def _latest_visitors(self) -> Links:
-        """Return the latest visitors, a row each; one without known features before the first."""
-        nobody = tuple(self.player.features.stored_places({}, is_counted=False))
-        return np.array(self._recent or [nobody], np.int64)
 
 
 class ChosenPages:

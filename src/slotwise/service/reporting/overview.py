@@ -160,9 +160,7 @@ def _differences(change: ChangeRecord) -> str:
     return f": {', '.join(changed)}" if changed else ""
 
 
-def _fields(record: str) -> Mapping[str, Any]:
-    fields: dict[str, Any] = msgspec.json.decode(record, type=dict)
-    return fields
+_fields = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def _shown(value: object) -> str:

@@ -11,6 +11,7 @@ from typing import Literal
 import msgspec
 
 from slotwise.service.clock import MAX_STEP_US
+from slotwise.service.published_version import SegmentFloor
 from slotwise.service.records import (
     AdjustmentEvent,
     DecisionRecord,
@@ -279,14 +280,6 @@ class RoundRow(msgspec.Struct, frozen=True, gc=False):
     """Whether the links were in random order; `links` are in the order of the slots."""
 
 
-class SegmentFloorStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """The status of the floor of a segment."""
-
-    feature: str
-    value: str
-    status: FloorStatus
-
-
 class PoolHealth(msgspec.Struct, frozen=True, kw_only=True):
     """How fresh a pool's version is."""
 
@@ -302,7 +295,7 @@ class PoolHealth(msgspec.Struct, frozen=True, kw_only=True):
     """What failed at the last attempt, or empty."""
     learned_us: int
     """When the pool was last learned without a failure; 0 before the first time."""
-    segment_floors: tuple[SegmentFloorStatus, ...] = ()
+    segment_floors: tuple[SegmentFloor, ...] = ()
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
@@ -426,10 +419,6 @@ class OutcomesSinceStart:
                 known = event.decision_id in self._unplaced
                 if known or len(self._unplaced) < MAX_NAMED:
                     self._unplaced[event.decision_id] += 1
-
-    def note_unreadable(self) -> None:
-        """Count an item that could not be read as an event."""
-        self.refused += 1
 
     def duplicates(self, pool_id: str, pool_of: Callable[[str], str | None]) -> int:
         """Count the duplicate clicks and sales of a pool; `pool_of` finds a decision's pool."""

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from slotwise.errors import SlotwiseError, UnknownDecision
 from slotwise.evaluation import BestMix, Estimate, evaluate
 from slotwise.service.deciding.decider import Decider
-from slotwise.service.deciding.snapshot import Snapshot
 from slotwise.service.pool_directory import Notes, PoolDirectory
 from slotwise.service.records import FloorState, PoolRule, PoolSettings, compose
 from slotwise.service.reporting import pool_report
@@ -50,7 +49,6 @@ from slotwise.service.reporting.rule_report import (
 from slotwise.service.reporting.segments import SegmentsReport, describe_segments, report_segments
 from slotwise.service.storage.activity import Activity
 from slotwise.service.storage.contract import Store
-from slotwise.service.storage.sql_reads import StoreReader
 
 Report = TypeVar("Report")
 
@@ -189,15 +187,6 @@ class PoolRow(msgspec.Struct, frozen=True, kw_only=True):
     """What keeps the pool from learning, in one sentence, or empty."""
 
 
-def describe_pool(
-    reader: StoreReader, pool: PoolSettings, n_links: int, snapshot: Snapshot, health: Health
-) -> PoolRow:
-    """Sum up one pool; links are not looked at."""
-    totals = report_totals(reader.counters(pool.pool_id), pool, snapshot)
-    trouble = describe_trouble(health, pool.pool_id)
-    return compose(PoolRow, totals, pool, n_links=n_links, trouble=trouble)
-
-
 EXPORT_CHUNK = 10_000
 MAX_CHANGES_READ = 1_000
 """Latest changes of a pool that are read, to find its settings at a time, say."""
@@ -243,10 +232,12 @@ class Reporter:
         """Return a row for each pool."""
         rows = []
         for pool in self.directory.all_pools():
-            settings, n_links = pool.settings, len(pool.active)
-            snapshot = self._decider.snapshot(settings.pool_id)
+            settings, pool_id = pool.settings, pool.settings.pool_id
             with self._store.reading() as reader:
-                rows.append(describe_pool(reader, settings, n_links, snapshot, health))
+                counters = reader.counters(pool_id)
+            totals = report_totals(counters, settings, self._decider.snapshot(pool_id))
+            of_pool = {"n_links": len(pool.active), "trouble": describe_trouble(health, pool_id)}
+            rows.append(compose(PoolRow, totals, settings, **of_pool))
         return tuple(rows)
 
     def compare(self, pool_id: str, from_us: int, until_us: int) -> PeriodComparison:

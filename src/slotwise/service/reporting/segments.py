@@ -92,7 +92,7 @@ def report_segments(counters: Counters, pool: PoolSettings, snapshot: Snapshot) 
                 feature=feature,
                 value=value,
                 page_views=pages.click_views,
-                top_links=_top_links(snapshot, for_value(snapshot, feature, value)),
+                top_links=_top_links(snapshot, snapshot.probabilities_for({feature: value})),
                 floor=floors.get((feature, value)),
             )
         )
@@ -127,11 +127,6 @@ def counted_values(counters: Counters, pool: PoolSettings) -> list[tuple[str, st
     return sorted(found, key=lambda one: order[one[0]])
 
 
-def for_value(snapshot: Snapshot, feature: str, value: str) -> Floats:
-    """Return the probabilities of all links for a visitor with only one value known."""
-    return snapshot.probabilities_for({feature: value})
-
-
 def describe_segments(
     explained: Sequence[Explanation], counters: Counters, pool: PoolSettings, snapshot: Snapshot
 ) -> list[Explanation]:
@@ -139,7 +134,7 @@ def describe_segments(
     values = [(feature, value) for feature, value, _ in counted_values(counters, pool)]
     if not snapshot.depends_on_visitors or not values:
         return list(explained)
-    probabilities = np.stack([for_value(snapshot, *value) for value in values])
+    probabilities = np.stack([snapshot.probabilities_for({name: one}) for name, one in values])
     most, least = probabilities.argmax(axis=0).tolist(), probabilities.argmin(axis=0).tolist()
     spoken = []
     for place, one in enumerate(explained):

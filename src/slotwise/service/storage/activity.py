@@ -61,16 +61,15 @@ class Activity(msgspec.Struct, frozen=True, kw_only=True):
     """Events that name one of the pages and break a rule, each once however often it came."""
 
 
-def spans_of(found: dict[tuple[int, int], dict[str, int]], span_us: int) -> tuple[Span, ...]:
+def spans_of(found: Mapping[tuple[int, int], Mapping[str, int]], span_us: int) -> tuple[Span, ...]:
     """Return the spans of sums by span number and whether they are the holdout's."""
-    spans = []
-    for (span, holdout), sums in found.items():
-        refunds = sums.pop("refunds", 0)
-        revenue_micros = sums.pop("revenue_micros", 0) - refunds
-        group: Group = "holdout" if holdout else "policy"
-        start_us = span * span_us
-        spans.append(Span(start_us=start_us, group=group, revenue_micros=revenue_micros, **sums))
-    return tuple(sorted(spans))
+    groups: tuple[Group, Group] = ("policy", "holdout")
+    return tuple(
+        sorted(
+            Span(start_us=span * span_us, group=groups[holdout], **sums)
+            for (span, holdout), sums in found.items()
+        )
+    )
 
 
 def link_spans_of(

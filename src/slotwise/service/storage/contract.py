@@ -260,10 +260,6 @@ class Store(ReadableStore, Protocol):
         """Apply all operations in one transaction; None unless the operation answers."""
         ...
 
-    def check(self) -> None:
-        """Raise `StoreUnavailable` when the store cannot be written."""
-        ...
-
     def close(self) -> None:
         """Release files and connections; safe to call twice."""
         ...

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from threading import Event as Signal, Lock, RLock, Thread
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar
 
 from slotwise.service.records import Event, Outcome
 from slotwise.service.refusals import StoreUnavailable, Superseded
@@ -35,6 +35,7 @@ class _Awaited(NamedTuple):
     answers: Answers
 
 
+_TOO_MANY = "too many writes wait for the store"
 _Item = AppendDecision | _Awaited
 """What waits for a commit: a decision, whose answer nobody awaits, or operations."""
 
@@ -96,7 +97,7 @@ class GroupCommitter:
         """Queue a decision; never fails and never waits."""
         waiting = self._waiting
         if len(waiting) >= self._max_waiting:
-            self._drop_oldest_decision()
+            self._drop_oldest(_TOO_MANY)
         waiting.append(operation)
         if not self._is_woken:
             self._wake_up()
@@ -146,7 +147,8 @@ class GroupCommitter:
             thread.join()
         while self._waiting and self.commit_waiting():
             pass
-        self._refuse_waiting()
+        while self._waiting:
+            self._drop_oldest("the service stopped while the store was away")
 
     def commit_waiting(self) -> bool:
         """Commit one group of what waits; return whether the store could be reached."""
@@ -159,7 +161,10 @@ class GroupCommitter:
                 if self.available:
                     _log.warning("store away: %s", error)
                 self.available = False
-                self._put_back_decisions(group)
+                kept = [item for item in group if isinstance(item, AppendDecision)]
+                self._waiting.extendleft(reversed(kept))
+                while len(self._waiting) > self._max_waiting:
+                    self._drop_oldest(_TOO_MANY)
                 for item in group:
                     _fail(item, error)
                 return False
@@ -267,25 +272,13 @@ class GroupCommitter:
         for start, item in awaited:
             _answer(item, answers[start : start + len(item.operations)])
 
-    def _put_back_decisions(self, group: list[_Item]) -> None:
-        kept = [item for item in group if isinstance(item, AppendDecision)]
-        self._waiting.extendleft(reversed(kept))
-        while len(self._waiting) > self._max_waiting:
-            self._drop_oldest_decision()
-
-    def _drop_oldest_decision(self) -> None:
+    def _drop_oldest(self, reason: str) -> None:
         try:
             item = self._waiting.popleft()
         except IndexError:
             return
         self.n_lost_decisions += _n_decisions(item)
-        _fail(item, StoreUnavailable("too many writes wait for the store"))
-
-    def _refuse_waiting(self) -> None:
-        while self._waiting:
-            item = self._waiting.popleft()
-            self.n_lost_decisions += _n_decisions(item)
-            _fail(item, StoreUnavailable("the service stopped while the store was away"))
+        _fail(item, StoreUnavailable(reason))
 
 
 def _n_decisions(item: _Item) -> int:
@@ -294,19 +287,22 @@ def _n_decisions(item: _Item) -> int:
     return sum(isinstance(operation, AppendDecision) for operation in item.operations)
 
 
-def _answer(item: _Awaited, answers: list[object]) -> None:
+def _answer(item: _Awaited, answers: list[object] | Exception) -> None:
     # A caller that went away has cancelled its future, and one that waited for too long has its
     # answer; what it sent is stored all the same.
+    future = item.answers
     with _settling:
-        if not item.answers.done() and item.answers.set_running_or_notify_cancel():
-            item.answers.set_result(answers)
+        if future.done() or not future.set_running_or_notify_cancel():
+            return
+        if isinstance(answers, Exception):
+            future.set_exception(answers)
+        else:
+            future.set_result(answers)
 
 
 def _fail(item: _Item, error: Exception) -> None:
     if isinstance(item, _Awaited):
-        with _settling:
-            if not item.answers.done() and item.answers.set_running_or_notify_cancel():
-                item.answers.set_exception(error)
+        _answer(item, error)
 
 
 First = TypeVar("First")
@@ -322,30 +318,18 @@ def then(
     """
     second: Future[Second] = Future()
 
-    def finish(done: Future[First]) -> None:
+    def finish(done: Future[Any], make: Callable[[Any], Any]) -> None:
         # What was committed is taken over even when the caller no longer waits.
-        result, error = None, done.exception()
-        if error is None:
-            try:
-                result = function(done.result())
-            except Exception as failure:
-                error = failure
+        try:
+            result = make(done.result())
+        except Exception as error:
+            if second.set_running_or_notify_cancel():
+                second.set_exception(error)
+            return
         if isinstance(result, Future):
-            result.add_done_callback(answer)
-        else:
-            _set(second, cast("Second", result), error)
+            result.add_done_callback(lambda later: finish(later, lambda value: value))
+        elif second.set_running_or_notify_cancel():
+            second.set_result(result)
 
-    def answer(done: Future[Second]) -> None:
-        error = done.exception()
-        _set(second, done.result() if error is None else None, error)
-
-    first.add_done_callback(finish)
+    first.add_done_callback(lambda done: finish(done, function))
     return second
-
-
-def _set(future: Future[Second], result: Second | None, error: BaseException | None) -> None:
-    if future.set_running_or_notify_cancel():
-        if error is not None:
-            future.set_exception(error)
-        else:
-            future.set_result(cast("Second", result))

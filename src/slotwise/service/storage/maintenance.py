@@ -16,7 +16,7 @@ from slotwise.service.refusals import StoreUnavailable
 from slotwise.service.storage import is_postgresql, open_postgresql, public_address, sqlite_path
 from slotwise.service.storage.contract import Operation, PurgeViews, Store
 from slotwise.service.storage.schema import Row, metadata, row_columns, store_clock
-from slotwise.service.storage.sql_reads import SqlSession, StoreReader, order_of
+from slotwise.service.storage.sql_reads import StoreReader, order_of
 from slotwise.service.storage.sqlite import (
     SqliteFile,
     SqliteStore,
@@ -151,11 +151,8 @@ def _check_contents(connection: sqlite3.Connection, path: Path) -> None:
 
 def _verified(path: Path) -> Verification:
     """Verify a store that nobody else uses, and leave one file."""
-    store = SqliteStore(path)
-    try:
+    with closing(SqliteStore(path)) as store:
         report = verify(store)
-    finally:
-        store.close()
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA journal_mode = DELETE")
     if report.damage:
@@ -207,17 +204,6 @@ class Moved(NamedTuple):
     verification: Verification
 
 
-class _Place(NamedTuple):
-    """One of the two stores, and how to read and write its tables."""
-
-    store: _SqlStore
-    transaction: Callable[[], AbstractContextManager[SqlSession]]
-
-    def fetch(self, sql: str, **parameters: object) -> list[tuple[Any, ...]]:
-        with self.transaction() as session:
-            return session.fetch(sql, **parameters)
-
-
 def move_store(source: str, target: str, tell: Callable[[float], None] = lambda _: None) -> Moved:
     """Copy all rows of an unused store to an empty one; `tell` is called with the share done.
 
@@ -229,7 +215,7 @@ def move_store(source: str, target: str, tell: Callable[[float], None] = lambda 
         existing_store(sqlite_path(source))
     if public_address(source) == public_address(target):
         raise InvalidInput.of("target", "another store than the source", public_address(target))
-    with _alone(_opened(source)) as old, _alone(_opened(target)) as new:
+    with _alone(source) as old, _alone(target) as new:
         _begin(old, new, source, target)
         tables = [table for table in metadata.sorted_tables if table is not store_clock]
         sizes = {table.name: _n_rows(old, table) for table in tables}
@@ -239,34 +225,36 @@ def move_store(source: str, target: str, tell: Callable[[float], None] = lambda 
                 for n_rows in step(old, new, table):
                     n_done += n_rows
                     tell(n_done / n_all)
-        verification = verify(new.store)
+        verification = verify(new)
         if verification.mismatches:
             raise UnsupportedState(f"the store does not add up: {verification.mismatches[0]}")
-        _finish(old, new)
+        # The clock comes last: it says that the rest is there.
+        [values] = _fetch(old, f"SELECT {', '.join(_CLOCK)} FROM store_clock")
+        _set_clock(new, moving_from="", **dict(zip(_CLOCK, values, strict=True)))
         return Moved(sum(sizes.values()), verification)
 
 
-def _opened(address: str) -> _SqlStore:
-    return open_postgresql(address) if is_postgresql(address) else SqliteStore(sqlite_path(address))
-
-
 @contextmanager
-def _alone(store: _SqlStore) -> Iterator[_Place]:
+def _alone(address: str) -> Iterator[_SqlStore]:
     """Use a store while no service does."""
-    try:
-        with store.alone():
-            yield _Place(store, store.transaction)
-    finally:
-        store.close()
+    is_shared = is_postgresql(address)
+    opened = open_postgresql(address) if is_shared else SqliteStore(sqlite_path(address))
+    with closing(opened) as store, store.alone():
+        yield store
 
 
-def _begin(old: _Place, new: _Place, source: str, target: str) -> None:
-    [(still_moving,)] = old.fetch("SELECT moving_from FROM store_clock")
+def _fetch(store: _SqlStore, sql: str, **parameters: object) -> list[tuple[Any, ...]]:
+    with store.transaction() as session:
+        return session.fetch(sql, **parameters)
+
+
+def _begin(old: _SqlStore, new: _SqlStore, source: str, target: str) -> None:
+    [(still_moving,)] = _fetch(old, "SELECT moving_from FROM store_clock")
     if still_moving:
         raise UnsupportedState(
             f"{public_address(source)} is not whole itself: finish its move from {still_moving}"
         )
-    [(moving_from,)] = new.fetch("SELECT moving_from FROM store_clock")
+    [(moving_from,)] = _fetch(new, "SELECT moving_from FROM store_clock")
     if moving_from == public_address(source):
         return
     if moving_from or any(
@@ -277,23 +265,17 @@ def _begin(old: _Place, new: _Place, source: str, target: str) -> None:
     _set_clock(new, moving_from=public_address(source))
 
 
-def _finish(old: _Place, new: _Place) -> None:
-    """Take over the clock last: it says that the rest is there."""
-    [values] = old.fetch(f"SELECT {', '.join(_CLOCK)} FROM store_clock")
-    _set_clock(new, moving_from="", **dict(zip(_CLOCK, values, strict=True)))
-
-
-def _set_clock(place: _Place, **values: object) -> None:
+def _set_clock(store: _SqlStore, **values: object) -> None:
     updates = ", ".join(f"{name} = :{name}" for name in values)
-    with place.transaction() as session:
+    with store.transaction() as session:
         session.execute(f"UPDATE store_clock SET {updates}", **values)
 
 
-def _n_rows(place: _Place, table: Table) -> int:
-    return int(place.fetch(f"SELECT COUNT(*) FROM {table.name}")[0][0])
+def _n_rows(store: _SqlStore, table: Table) -> int:
+    return int(_fetch(store, f"SELECT COUNT(*) FROM {table.name}")[0][0])
 
 
-def _rows(place: _Place, table: Table, start: int) -> Iterator[list[Row]]:
+def _rows(store: _SqlStore, table: Table, start: int) -> Iterator[list[Row]]:
     """Go through a table in the order of its key, after the first `start` rows."""
     names = ", ".join(row_columns(table))
     keys = order_of(table)
@@ -301,19 +283,19 @@ def _rows(place: _Place, table: Table, start: int) -> Iterator[list[Row]]:
     last: tuple[Any, ...] | None = None
     if start:
         sql = f"SELECT {order} FROM {table.name} ORDER BY {order} LIMIT 1 OFFSET :n_skipped"
-        [last] = place.fetch(sql, n_skipped=start - 1)
+        [last] = _fetch(store, sql, n_skipped=start - 1)
     while True:
         after = f"WHERE ({order}) > ({marks})" if last else ""
         bound = {f"k{number}": value for number, value in enumerate(last or ())}
         sql = f"SELECT {names}, {order} FROM {table.name} {after} ORDER BY {order} LIMIT :n_rows"
-        found = place.fetch(sql, n_rows=BATCH, **bound)
+        found = _fetch(store, sql, n_rows=BATCH, **bound)
         if not found:
             return
         last = found[-1][-len(keys) :]
         yield [row[: -len(keys)] for row in found]
 
 
-def _copy(old: _Place, new: _Place, table: Table) -> Iterator[int]:
+def _copy(old: _SqlStore, new: _SqlStore, table: Table) -> Iterator[int]:
     n_there = _n_rows(new, table)
     yield n_there
     for rows in _rows(old, table, n_there):
@@ -322,7 +304,7 @@ def _copy(old: _Place, new: _Place, table: Table) -> Iterator[int]:
         yield len(rows)
 
 
-def _compare(old: _Place, new: _Place, table: Table) -> Iterator[int]:
+def _compare(old: _SqlStore, new: _SqlStore, table: Table) -> Iterator[int]:
     """Raise `UnsupportedState` unless both have the same rows."""
     both = zip(_rows(old, table, 0), _rows(new, table, 0), strict=False)
     n_same = 0

@@ -562,9 +562,6 @@ class PostgresqlStore:
         with postgresql_errors(), self._connections.reading() as connection:
             yield StoreReader(PostgresqlSession(connection))
 
-    def check(self) -> None:
-        self.commit(())
-
     def close(self) -> None:
         """Release all connections, and with them the lead; safe to call twice."""
         self.sharing.stop()

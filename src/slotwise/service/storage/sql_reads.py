@@ -310,10 +310,10 @@ def read_activity(
     ):
         for span, holdout, *sums in rows(query):
             spans[span, holdout].update(zip(names, sums, strict=True))
-    for sums_of_span in spans.values():
-        for name, part in (("revenue_micros", "revenue"), ("refunds", "refund")):
-            units = sums_of_span.pop(f"{part}_units", 0)
-            sums_of_span[name] = units * MICROS + sums_of_span.pop(f"{part}_rest", 0)
+    for one in spans.values():
+        units = one.pop("revenue_units", 0) - one.pop("refund_units", 0)
+        one["revenue_micros"] = units * MICROS + one.pop("revenue_rest", 0)
+        one["revenue_micros"] -= one.pop("refund_rest", 0)
     n_pages = sum(sums.get("views", 0) for sums in spans.values())
     asked["every"] = _step(n_pages)
     asked["every_open"] = _step(rows("n_open")[0][0])

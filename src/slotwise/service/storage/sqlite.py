@@ -368,9 +368,6 @@ class SqliteStore(SqliteFile):
         """Do nothing: a store in a file has one writer, which is this one."""
         return nullcontext()
 
-    def check(self) -> None:
-        self.commit(())
-
     def close(self) -> None:
         """Release files, connections and the lock; safe to call twice."""
         with self._write_lock:

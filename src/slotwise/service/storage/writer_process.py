@@ -258,9 +258,6 @@ class ProcessStore(SqliteFile):
                 writer = self._start_writer()
             return writer.commit(operations)
 
-    def check(self) -> None:
-        self.commit(())
-
     def close(self) -> None:
         """Release files, connections and the lock; safe to call twice."""
         with self._committing:
