@@ -66,7 +66,7 @@ def publish(draft: Draft, now_us: int, rng: np.random.Generator) -> Version:
     pool, link_ids, version = draft.pool.settings, draft.pool.active, draft.version
     n_links = len(link_ids)
     if n_links == 0:
-        return _empty(draft.pool, version, now_us)
+        return stand_in(draft.pool, draft.counters, version, now_us, EMPTY_POOL)
     settled = draft.exposure or pool_counts(draft.pool, draft.counters)
     counts = settled if draft.early is None else settled.plus(draft.early)
     rates = estimate_rates(counts)
@@ -179,33 +179,15 @@ def _segment_floor(one: OfSegment, draft: Draft) -> SegmentFloor:
 
 
 def stand_in(pool: Pool, counters: Counters, version: int, now_us: int, reason: str) -> Version:
-    """Return the fallback order as a version that is never stored."""
-    if not pool.active:
-        return _empty(pool, version, now_us)
-    rates = estimate_rates(pool_counts(pool, counters))
+    """Return the fallback order as a version that is never stored; without links it is empty."""
     published = _published(
         pool,
         version,
         now_us,
-        rates=rates,
+        rates=estimate_rates(pool_counts(pool, counters)),
         probabilities=np.zeros(len(pool.active)),
         shadow_price=None,
-        fallback=reason,
-    )
-    return Version(pool, published, None)
-
-
-def _empty(pool: Pool, version: int, now_us: int) -> Version:
-    """Return the version of a pool without links."""
-    nothing = np.zeros(0)
-    published = _published(
-        pool,
-        version,
-        now_us,
-        rates=LinkRates(nothing, nothing, nothing),
-        probabilities=nothing,
-        shadow_price=None,
-        fallback=EMPTY_POOL,
+        fallback=reason if pool.active else EMPTY_POOL,
     )
     return Version(pool, published, None)
 

@@ -269,26 +269,17 @@ def try_session_lock_sql(lock: int) -> str:
 CHANNEL = "slotwise"
 """Notifications that a pool, a key or a version has changed."""
 
-_ALONE = (
+_CHANGES = (
     contract.SavePool,
     contract.SaveLinks,
     contract.SaveKey,
     contract.SaveChange,
     contract.EndSession,
-    contract.CloseWindows,
     contract.ForgetViews,
-    contract.PurgeViews,
 )
+_ALONE = (*_CHANGES, contract.CloseWindows, contract.PurgeViews)
 _LEARNING = (contract.CloseWindows, contract.ApplyFold, contract.PurgeViews, contract.SaveLearned)
-_TOLD = (
-    contract.SavePool,
-    contract.SaveLinks,
-    contract.SaveKey,
-    contract.SaveChange,
-    contract.EndSession,
-    contract.ForgetViews,
-    contract.SaveLearned,
-)
+_TOLD = (*_CHANGES, contract.SaveLearned)
 _KEYS = {
     table.name: [
         place for place, name in enumerate(schema.row_columns(table)) if table.c[name].primary_key
@@ -544,14 +535,12 @@ class PostgresqlStore:
     @contextmanager
     def transaction(self) -> Iterator[PostgresqlSession]:
         """Write in one transaction, while no replica does."""
-        with self._write_lock, postgresql_errors():
-            connection, _ = self._begin(_BEGIN_EXCLUSIVE)
-            try:
-                yield PostgresqlSession(connection)
-                connection.execute(b"COMMIT")
-            except BaseException:
-                self._roll_back(connection)
-                raise
+        with (
+            self._write_lock,
+            postgresql_errors(),
+            self._transaction(_BEGIN_EXCLUSIVE) as (session, _),
+        ):
+            yield session
 
     def alone(self) -> AbstractContextManager[None]:
         """Keep all replicas from learning; raise `StoreUnavailable` when one runs."""
@@ -570,18 +559,23 @@ class PostgresqlStore:
             self._drop_writer()
 
     def _transact(self, operations: Sequence[contract.Operation], exclusive: bool) -> list[object]:
-        connection, clock = self._begin(_BEGIN_EXCLUSIVE if exclusive else _BEGIN_SHARED)
-        clock = clock._replace(latest_us=max(clock.latest_us, self._latest_us))
-        try:
-            session = PostgresqlSession(connection)
+        begin = _BEGIN_EXCLUSIVE if exclusive else _BEGIN_SHARED
+        with self._transaction(begin) as (session, clock):
+            clock = clock._replace(latest_us=max(clock.latest_us, self._latest_us))
             batch = PostgresqlBatch(session, clock, exclusive, self.sharing.used_epoch)
             answers = batch.apply(operations)
+        self._latest_us = batch.latest_us
+        return answers
+
+    @contextmanager
+    def _transaction(self, begin: bytes) -> Iterator[tuple[PostgresqlSession, Clock]]:
+        connection, clock = self._begin(begin)
+        try:
+            yield PostgresqlSession(connection), clock
             connection.execute(b"COMMIT")
         except BaseException:
             self._roll_back(connection)
             raise
-        self._latest_us = batch.latest_us
-        return answers
 
     def _begin(self, begin: bytes) -> tuple[Connection[tuple[Any, ...]], Clock]:
         """Begin on the connection that writes, or on a new one when it is dead."""

@@ -6,7 +6,7 @@ import fcntl
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from itertools import chain
 from pathlib import Path
@@ -108,6 +108,8 @@ _PRAGMAS = (
     "PRAGMA temp_store = MEMORY",  # else every large statement makes and removes a file
     "PRAGMA trusted_schema = OFF",
 )
+TO_WRITE = ("PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL")
+"""Write ahead to a log, and force every commit to disk."""
 
 
 def create_private(path: Path) -> None:
@@ -118,23 +120,13 @@ def create_private(path: Path) -> None:
         raise StoreUnavailable(f"the store {path} cannot be opened: {error.strerror}") from error
 
 
-def connect(path: Path, busy_timeout_s: float) -> sqlite3.Connection:
-    """Open a SQLite file for reading; nothing in it is changed."""
-    return _connect(path, busy_timeout_s, _PRAGMAS)
-
-
-def connect_to_write(path: Path, busy_timeout_s: float) -> sqlite3.Connection:
-    """Open a SQLite file for writing: WAL, and every commit forced to disk."""
-    to_write = ("PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL")
-    return _connect(path, busy_timeout_s, (*_PRAGMAS, *to_write))
-
-
-def _connect(path: Path, busy_timeout_s: float, pragmas: Iterable[str]) -> sqlite3.Connection:
+def connect(path: Path, busy_timeout_s: float, *pragmas: str) -> sqlite3.Connection:
+    """Open a SQLite file: to read it, or with `TO_WRITE` to write it."""
     connection = sqlite3.connect(
         path, timeout=busy_timeout_s, isolation_level=None, check_same_thread=False
     )
     try:
-        for pragma in pragmas:
+        for pragma in (*_PRAGMAS, *pragmas):
             connection.execute(pragma)
     except BaseException:
         connection.close()
@@ -308,7 +300,7 @@ class WriterLock:
 def migrate(path: Path, busy_timeout_s: float) -> None:
     """Bring the schema of a file to the present version, in one transaction."""
     engine = create_engine(
-        "sqlite://", creator=lambda: connect_to_write(path, busy_timeout_s), poolclass=NullPool
+        "sqlite://", creator=lambda: connect(path, busy_timeout_s, *TO_WRITE), poolclass=NullPool
     )
     with engine.connect() as connection:
         # The driver would begin a transaction only with the first change of a row.
@@ -377,7 +369,7 @@ class SqliteStore(SqliteFile):
 
     def _open_writer(self) -> sqlite3.Connection:
         migrate(self._path, self._busy_timeout_s)
-        self._writer = connect_to_write(self._path, self._busy_timeout_s)
+        self._writer = connect(self._path, self._busy_timeout_s, *TO_WRITE)
         return self._writer
 
     def _session(self, connection: sqlite3.Connection) -> SqliteSession:
