@@ -156,40 +156,34 @@ class LogTables:
     def table(self, rows: Iterable[RoundRow]) -> pa.Table:
         """Return the next rounds as a table."""
         rows = [row for row in rows if row.links]
-        lengths = np.array([len(row.links) for row in rows], np.int64)
         times = np.array([self._last_us, *(row.issued_us for row in rows)], np.int64)
-        times = np.maximum.accumulate(times)[1:]
-        if rows:
-            self._last_us = int(times[-1])
-
-        def of_page(values: Iterable[object]) -> pa.Array:
-            column = np.array(list(values))
-            return pa.array(np.repeat(column, lengths)) if rows else pa.array([])
-
-        columns = {
-            "page_id": of_page(row.decision_id for row in rows),
-            "time_us": np.repeat(times, lengths),
-            "slot": list(chain.from_iterable(range(1, n + 1) for n in lengths.tolist())),
-            "link": list(chain.from_iterable(row.links for row in rows)),
-            "probability": list(chain.from_iterable(row.propensities for row in rows)),
-            "clicked": [click > 0 for row in rows for click in row.clicks],
-            "revenue": [micros / MICROS for row in rows for micros in row.revenue_micros],
-            "min_probability": of_page(row.min_propensity for row in rows),
-            "pool_changes": of_page(self._pool_changes(rows)),
-            "currency": of_page(row.currency for row in rows),
-            "policy": of_page(row.policy for row in rows),
-            "version": of_page(row.policy_version for row in rows),
-            "settled": of_page(row.clicks_settled and row.revenue_settled for row in rows),
-            "random_order": of_page(row.random_order for row in rows),
+        times = np.maximum.accumulate(times)
+        self._last_us = int(times[-1])
+        of_links = {
+            "slot": [range(1, len(row.links) + 1) for row in rows],
+            "link": [row.links for row in rows],
+            "probability": [row.propensities for row in rows],
+            "clicked": [[click > 0 for click in row.clicks] for row in rows],
+            "revenue": [[micros / MICROS for micros in row.revenue_micros] for row in rows],
+        }
+        of_pages = {
+            "page_id": [row.decision_id for row in rows],
+            "time_us": times[1:],
+            "min_probability": [row.min_propensity for row in rows],
+            "pool_changes": list(self._pool_changes(rows)),
+            "currency": [row.currency for row in rows],
+            "policy": [row.policy for row in rows],
+            "version": [row.policy_version for row in rows],
+            "settled": [row.clicks_settled and row.revenue_settled for row in rows],
+            "random_order": [row.random_order for row in rows],
         }
         for name in self._features:
-            values = [row.visitor.get(name) for row in rows]
-            of_links = np.repeat(np.arange(len(rows)), lengths)
-            columns[f"{VISITOR_PREFIX}{name}"] = pa.array(values, pa.string()).take(of_links)
+            of_pages[f"{VISITOR_PREFIX}{name}"] = [row.visitor.get(name) for row in rows]
+        page_of = np.repeat(np.arange(len(rows)), [len(row.links) for row in rows])
         arrays = [
-            pa.array(columns[field.name], field.type)
-            if not isinstance(columns[field.name], pa.Array)
-            else columns[field.name].cast(field.type)
+            pa.array(list(chain.from_iterable(of_links[field.name])), field.type)
+            if field.name in of_links
+            else pa.array(of_pages[field.name], field.type).take(page_of)
             for field in self.schema
         ]
         return pa.Table.from_arrays(arrays, schema=self.schema)
