@@ -21,7 +21,7 @@ import msgspec
 import msgspec.inspect
 
 from slotwise.errors import MissingData
-from slotwise.service.http.problems import RequestProblem, advise, broken_rule, field_error
+from slotwise.service.http.problems import RequestProblem, advise, broken_rule, choices, field_error
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -140,18 +140,11 @@ def _numbers(query: type[msgspec.Struct], kind_of: type[msgspec.inspect.Type]) -
     """Return the names of the fields that are numbers of a kind; in an address they are text."""
     described = msgspec.inspect.type_info(query)
     assert isinstance(described, msgspec.inspect.StructType)
-    names = set()
-    for field in described.fields:
-        kind = field.type
-        kinds = kind.types if isinstance(kind, msgspec.inspect.UnionType) else (kind,)
-        if any(isinstance(_bare(one), kind_of) for one in kinds):
-            names.add(field.encode_name)
-    return frozenset(names)
-
-
-def _bare(kind: msgspec.inspect.Type) -> msgspec.inspect.Type:
-    """Return a type without its description."""
-    return _bare(kind.type) if isinstance(kind, msgspec.inspect.Metadata) else kind
+    return frozenset(
+        field.encode_name
+        for field in described.fields
+        if any(isinstance(one, kind_of) for one in choices(field.type))
+    )
 
 
 def read_query(query: type[msgspec.Struct], query_string: bytes) -> msgspec.Struct:

@@ -248,21 +248,21 @@ def advise(broken: FieldError, kind: Any) -> FieldError:
 
 def _words_at(kind: Any, pointer: str) -> list[str]:
     """Return the words that a body of `kind` may hold at a place."""
-    kinds = list(_choices(msgspec.inspect.type_info(kind)))
+    kinds = list(choices(msgspec.inspect.type_info(kind)))
     for step in pointer.split("/")[1:]:
         kinds = [
-            choice for kind in kinds for part in _parts(kind, step) for choice in _choices(part)
+            choice for kind in kinds for part in _parts(kind, step) for choice in choices(part)
         ]
     return [str(word) for kind in kinds for word in getattr(kind, "values", ())]
 
 
-def _choices(kind: msgspec.inspect.Type) -> Iterator[msgspec.inspect.Type]:
+def choices(kind: msgspec.inspect.Type) -> Iterator[msgspec.inspect.Type]:
     """Yield the types that a type is made of, without their descriptions."""
     if isinstance(kind, msgspec.inspect.Metadata):
-        yield from _choices(kind.type)
+        yield from choices(kind.type)
     elif isinstance(kind, msgspec.inspect.UnionType):
         for one in kind.types:
-            yield from _choices(one)
+            yield from choices(one)
     else:
         yield kind
 

@@ -119,11 +119,9 @@ def needs_rounds(pool: Pool) -> bool:
 class PoolPlayer:
     """A player on the links of a pool, and the visitors of its next version where they differ."""
 
-    def __init__(self, player: Player, ahead: VisitorsAhead | None = None) -> None:
+    def __init__(self, player: Player) -> None:
         self.player = player
-        self.ahead = ahead
-        if ahead is None and player.uses_visitors:
-            self.ahead = VisitorsAhead(player)
+        self.ahead = VisitorsAhead(player) if player.uses_visitors else None
 
     @classmethod
     def start(cls, pool: Pool) -> PoolPlayer:

@@ -159,14 +159,14 @@ class LogTables:
         times = np.array([self._last_us, *(row.issued_us for row in rows)], np.int64)
         times = np.maximum.accumulate(times)
         self._last_us = int(times[-1])
-        of_links = {
+        of_links: dict[str, list[Any]] = {
             "slot": [range(1, len(row.links) + 1) for row in rows],
             "link": [row.links for row in rows],
             "probability": [row.propensities for row in rows],
             "clicked": [[click > 0 for click in row.clicks] for row in rows],
             "revenue": [[micros / MICROS for micros in row.revenue_micros] for row in rows],
         }
-        of_pages = {
+        of_pages: dict[str, Any] = {
             "page_id": [row.decision_id for row in rows],
             "time_us": times[1:],
             "min_probability": [row.min_propensity for row in rows],
