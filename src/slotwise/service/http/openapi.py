@@ -18,6 +18,7 @@ REFERENCE = "#/components/schemas/{name}"
 """How a schema refers to another."""
 _PATH_VALUE = re.compile(r"\{(\w+)\}")
 _TOKEN = {"type": "string", "minLength": 1, "maxLength": MAX_SEALED_CHARS, "pattern": "^[^/]+$"}
+_ID = {"type": "string", "pattern": ID_PATTERN, "minLength": 1, "maxLength": MAX_ID_CHARS}
 
 
 def openapi_document(operations: Iterable[Operation[Any, Any]]) -> dict[str, Any]:
@@ -91,20 +92,11 @@ def _operation(operation: Operation[Any, Any], schema_of: Mapping[str, Any]) -> 
 
 
 def _path_parameters(operation: Operation[Any, Any]) -> list[dict[str, Any]]:
-    identifier = {
-        "type": "string",
-        "pattern": ID_PATTERN,
-        "minLength": 1,
-        "maxLength": MAX_ID_CHARS,
-    }
-
-    def schema(name: str) -> dict[str, Any]:
-        if name in operation.path_choices:
-            return {"type": "string", "enum": list(operation.path_choices[name])}
-        return _TOKEN if name == "token" else identifier
-
+    choices = operation.path_choices.items()
+    others = {name: {"type": "string", "enum": list(values)} for name, values in choices}
+    others["token"] = _TOKEN
     return [
-        {"name": name, "in": "path", "required": True, "schema": schema(name)}
+        {"name": name, "in": "path", "required": True, "schema": others.get(name, _ID)}
         for name in _PATH_VALUE.findall(operation.path)
     ]
 
@@ -217,13 +209,13 @@ def _problem_answers(
         slugs |= {"validation", "too-deep"}
     if operation.query is not None or _PATH_VALUE.search(operation.path):
         slugs.add("validation")
-    errors, by_protocol = operation.protocol_errors, dict[str, Any]()
-    for slug, status in errors.statuses.items() if errors is not None else ():
-        if slug in slugs:
-            assert errors is not None
-            content = {"application/json": {"schema": schema_of[str(errors.body)]}}
-            by_protocol[str(status)] = {"description": PROBLEMS[slug].title, "content": content}
-            slugs.remove(slug)
+    by_protocol: dict[str, Any] = {}
+    if (errors := operation.protocol_errors) is not None:
+        content = {"application/json": {"schema": schema_of[str(errors.body)]}}
+        for slug in filter(slugs.__contains__, errors.statuses):
+            described = {"description": PROBLEMS[slug].title, "content": content}
+            by_protocol[str(errors.statuses[slug])] = described
+        slugs -= errors.statuses.keys()
     by_status: dict[int, list[str]] = {}
     for slug in PROBLEMS:
         if slug in slugs:
