@@ -124,7 +124,7 @@ def test_a_service_that_stops_ends_its_plan(tmp_path: Path) -> None:
     ):
         assert next(answer.iter_lines()) == '{"done":0.0}'
         run = server.context.planner._run
-        server._run.stop()
+        server.stop()
     assert run is not None
     assert run._process is not None
     assert run._process.wait() < 0  # by a signal

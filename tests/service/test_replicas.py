@@ -324,4 +324,4 @@ def test_first_starts_at_once_make_one_secret(address: str) -> None:
             stack.enter_context(server)
         store = servers[0].context.service.store
         assert sorted(key.label for key in reads(store).keys()) == ["click tokens", "first start"]  # noqa: SIM118
-        assert [server._run.start.admin_key is None for server in servers].count(False) == 1
+        assert [server.start.admin_key is None for server in servers].count(False) == 1

@@ -363,52 +363,39 @@ def serve(settings: Settings, announce: Callable[[ServerStart], None]) -> None:
             runner.run(main(runs[0]))
 
 
-class BackgroundServer:
+class BackgroundServer(_Run):
     """A server in a thread of this process, for the demo and for tests.
 
     Use it as a context: it listens inside and everything is committed after. `operations` are
     served with the service's own. Another process can commit to a file, as with `serve`.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        operations: Iterable[Operation] = (),
-        clock_us: Callable[[], int] | None = None,
-        write_beside: bool = False,
-    ) -> None:
-        self._run = _Run(settings, operations, clock_us, write_beside)
-        self._ready = threading.Event()
-        self._failure: BaseException | None = None
-        self._thread = threading.Thread(target=self._serve, name="slotwise-server", daemon=True)
+    _failure: BaseException | None = None
 
     @property
     def url(self) -> str:
         """Where it listens."""
-        return self._run.start.url
+        return self.start.url
 
     @property
     def admin_key(self) -> str:
         """The admin key made at the store's first start."""
-        if self._run.start.admin_key is None:
+        if self.start.admin_key is None:
             raise SlotwiseError("the store had an admin key already, and keys are shown once")
-        return self._run.start.admin_key
-
-    @property
-    def context(self) -> ServiceContext:
-        """The running service, for code in the same process."""
-        return self._run.context
+        return self.start.admin_key
 
     def _serve(self) -> None:
         try:
             with asyncio.Runner(loop_factory=_new_loop) as runner:
-                runner.run(self._run.main(lambda _: self._ready.set()))
+                runner.run(self.main(lambda _: self._ready.set()))
         except BaseException as error:
             self._failure = error
         finally:
             self._ready.set()
 
     def __enter__(self) -> BackgroundServer:
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._serve, name="slotwise-server", daemon=True)
         self._thread.start()
         self._ready.wait()
         if self._failure is not None:
@@ -416,7 +403,7 @@ class BackgroundServer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._run.stop()
+        self.stop()
         self._thread.join()
         if self._failure is not None:
             raise self._failure

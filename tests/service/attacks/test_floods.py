@@ -168,7 +168,7 @@ def test_few_requests_of_a_connection_are_in_flight(
         most = max(most, len(connection.pipeline))
 
     monkeypatch.setattr(HttpProtocol, "on_message_complete", count)
-    connections = cast(set[HttpProtocol], server._run.server.server_state.connections)
+    connections = cast(set[HttpProtocol], server.server.server_state.connections)
     earlier = set(connections)
     one = line()
     request = b"GET /openapi.json HTTP/1.1\r\nhost: x\r\n\r\n"

@@ -318,6 +318,7 @@ class SqliteStore(SqliteFile):
     """
 
     sharing = None
+    _session: type[SqliteSession] = SqliteSession
 
     def __init__(
         self, path: Path | str, busy_timeout_s: float = 5.0, lock: WriterLock | None = None
@@ -371,9 +372,6 @@ class SqliteStore(SqliteFile):
         migrate(self._path, self._busy_timeout_s)
         self._writer = connect(self._path, self._busy_timeout_s, *TO_WRITE)
         return self._writer
-
-    def _session(self, connection: sqlite3.Connection) -> SqliteSession:
-        return SqliteSession(connection)
 
     def _drop_writer(self) -> None:
         if self._writer is not None:

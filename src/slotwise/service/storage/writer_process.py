@@ -136,22 +136,6 @@ def _start(
             raise
 
 
-class _YieldingStore(SqliteStore):
-    """A store that lets other processes run while it writes.
-
-    A process that was interrupted, such as the one that answers requests, would otherwise wait for
-    the next tick of the system's clock, for up to 4 ms.
-    """
-
-    def _open_writer(self) -> sqlite3.Connection:
-        connection = super()._open_writer()
-        connection.set_progress_handler(os.sched_yield, _STEPS)
-        return connection
-
-    def _session(self, connection: sqlite3.Connection) -> SqliteSession:
-        return _YieldingSession(connection)
-
-
 class _YieldingSession(SqliteSession):
     """A session that lets other processes run before each statement that inserts."""
 
@@ -159,6 +143,21 @@ class _YieldingSession(SqliteSession):
         """Insert rows; return how many were new."""
         os.sched_yield()
         return super().insert(table, new)
+
+
+class _YieldingStore(SqliteStore):
+    """A store that lets other processes run while it writes.
+
+    A process that was interrupted, such as the one that answers requests, would otherwise wait for
+    the next tick of the system's clock, for up to 4 ms.
+    """
+
+    _session = _YieldingSession
+
+    def _open_writer(self) -> sqlite3.Connection:
+        connection = super()._open_writer()
+        connection.set_progress_handler(os.sched_yield, _STEPS)
+        return connection
 
 
 class _Writer:
