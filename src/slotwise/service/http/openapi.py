@@ -92,9 +92,9 @@ def _operation(operation: Operation[Any, Any], schema_of: Mapping[str, Any]) -> 
 
 
 def _path_parameters(operation: Operation[Any, Any]) -> list[dict[str, Any]]:
-    choices = operation.path_choices.items()
-    others = {name: {"type": "string", "enum": list(values)} for name, values in choices}
-    others["token"] = _TOKEN
+    others: dict[str, Any] = {"token": _TOKEN}
+    for name, values in operation.path_choices.items():
+        others[name] = {"type": "string", "enum": list(values)}
     return [
         {"name": name, "in": "path", "required": True, "schema": others.get(name, _ID)}
         for name in _PATH_VALUE.findall(operation.path)
