@@ -149,11 +149,11 @@ def _answer_hint(hint: Any) -> Any:
     return hint
 
 
-def times_of(record: msgspec.Struct) -> dict[str, datetime]:
-    """Return the times of a record under the names that answers have for them."""
-    names = [name for name in record.__struct_fields__ if name.endswith("_us")]
-    times = {name: getattr(record, name) for name in names}
-    return {name.removesuffix("_us") + "_at": to_time(us) for name, us in times.items() if us}
+def times_of(record: msgspec.Struct, answer: type[msgspec.Struct]) -> dict[str, datetime | None]:
+    """Return the times of a record that an answer has, under its names; None for never."""
+    names = [name for name in answer.__struct_fields__ if name.endswith("_at")]
+    times = {name: getattr(record, name.removesuffix("_at") + "_us") for name in names}
+    return {name: to_time(us) if us else None for name, us in times.items()}
 
 
 def as_answer(record: msgspec.Struct) -> msgspec.Struct:

@@ -279,9 +279,7 @@ def _dates(link: LinkFields) -> dict[str, int]:
 
 
 def _answer(link: LinkRecord) -> LinkAnswer:
-    times = times_of(link)
-    names = (name for name in LinkAnswer.__struct_fields__ if name.endswith("_at"))
-    return compose(LinkAnswer, link, **{name: times.get(name) for name in names})
+    return compose(LinkAnswer, link, **times_of(link, LinkAnswer))
 
 
 _NEEDED = ("link_id", "url")
@@ -424,7 +422,7 @@ def _read_line(
         what = "back"
     elif known is not None:
         what = "same" if known == link else "changed"
-    dates = {name: times_of(link).get(name) for name in ("starts_at", "ends_at")}
+    dates = times_of(link, PastedLine)
     return compose(PastedLine, link, line=line, what=what, wrong=wrong, **dates)
 
 

@@ -142,4 +142,4 @@ async def forget_views(context: ServiceContext, request: Request) -> ForgottenAn
 
 
 def _answer(key: KeyRecord) -> KeyAnswer:
-    return compose(KeyAnswer, key, **{"revoked_at": None} | times_of(key))
+    return compose(KeyAnswer, key, **times_of(key, KeyAnswer))

@@ -371,6 +371,5 @@ def _check_links_stay_allowed(context: ServiceContext, pool: PoolSettings) -> No
 
 def _answer(context: ServiceContext, pool: PoolSettings) -> msgspec.Struct:
     active = sum(not link.retired for link in context.service.directory.links(pool.pool_id))
-    times = times_of(pool)
-    times.pop("until_at", None)  # the body has it as `until`
+    times = times_of(pool, PoolAnswer)
     return compose(PoolAnswer, body_of(pool), pool, n_links=active, **times)
