@@ -7,8 +7,9 @@ import pytest
 from numpy.typing import NDArray
 
 from slotwise.compile import compiled_first, hot
-from slotwise.selection.mix import N_OPEN, N_TIED, TIED_SLOTS, dense_probabilities, new_mix
+from slotwise.selection.mix import N_OPEN, N_SURE, N_TIED, TIED_SLOTS, dense_probabilities, new_mix
 from slotwise.selection.page_search import (
+    IS_LISTED,
     N_CANDIDATES,
     N_CERTAIN,
     SURE_CLICKS,
@@ -78,6 +79,26 @@ def test_many_links_that_tie_are_one_group() -> None:
     probabilities = dense_probabilities(mix)
     assert probabilities[[7, 300]].tolist() == [1.0, 1.0]
     assert np.delete(probabilities, [7, 300]) == pytest.approx(3 / 998)
+
+
+@pytest.mark.parametrize("n_links", [70, 400, 1_700])
+def test_pages_that_end_in_a_group_are_those_of_a_first_search(n_links: int) -> None:
+    rng = np.random.default_rng(n_links)
+    search, mix, n_groups = new_search(n_links), new_mix(n_links), 0
+    for round_number in range(60):
+        value = rng.integers(0, 2 + round_number % 6, n_links) / 8.0
+        value[rng.integers(0, n_links, 3)] *= 1.0 + rng.choice([1e-15, 1e-9])  # nearly ties
+        before = bool(8 * search.sizes[N_CANDIDATES] > n_links)
+        take(value, 3, search, mix)
+        assert not (before and n_links > 600 and search.sizes[IS_LISTED])
+        fresh = new_mix(n_links)
+        take(value, 3, new_search(n_links), fresh)
+        assert mix.sizes.tolist() == fresh.sizes.tolist()
+        for part, size in (("sure", N_SURE), ("open", N_OPEN), ("tied", N_TIED)):
+            n_used = mix.sizes[size]
+            assert np.array_equal(getattr(mix, part)[:n_used], getattr(fresh, part)[:n_used])
+        n_groups += before and mix.sizes[N_TIED] > 0
+    assert n_groups > 10
 
 
 def test_what_is_guessed_of_the_next_page_stays_in_bounds() -> None:

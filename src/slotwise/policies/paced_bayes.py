@@ -54,6 +54,7 @@ from slotwise.policies.prices import (
     priced,
 )
 from slotwise.policies.tied_group import (
+    LEAST_POOL,
     TiedGroup,
     fill_up_from_group,
     find_above_group,
@@ -69,7 +70,6 @@ from slotwise.selection.page_rules import PageRules
 from slotwise.selection.page_search import N_CANDIDATES, Search, new_search
 from slotwise.selection.page_within_rules import best_within
 from slotwise.selection.share_slots import take_top_links
-from slotwise.selection.top_page import SMALL_POOL
 
 UNKNOWN = -1.0
 """An expected price that has yet to be computed."""
@@ -267,7 +267,7 @@ def _choose_beside_group(state: PacedBayesState) -> None:
 @hot
 def choose(state: PacedBayesState, visitor: Visitor, rng: np.random.Generator) -> None:
     """Take the links with the largest bound on what showing them is worth."""
-    if len(state.score) <= SMALL_POOL:
+    if len(state.score) < LEAST_POOL:
         _choose_of_few(state)
     else:
         _choose_beside_group(state)

@@ -7,12 +7,31 @@ broken by chance alone, and only at the boundary.
 
 from __future__ import annotations
 
+import numpy as np
+
 from slotwise.arrays import Floats, Links
 from slotwise.compile import inner, int64
+from slotwise.compile.decorators import WORD
 from slotwise.selection.mix import N_OPEN, N_SURE, N_TIED, TIED_SLOTS, Mix
-from slotwise.selection.page_search import N_CANDIDATES, N_CERTAIN, Entries, Objective, Search
+from slotwise.selection.page_search import (
+    N_CANDIDATES,
+    N_CERTAIN,
+    N_LISTED,
+    Entries,
+    Objective,
+    Search,
+)
 from slotwise.selection.price_search import BINDING, Price
-from slotwise.selection.top_page import page_boundary, top_page
+from slotwise.selection.top_page import (
+    Found,
+    ends_of,
+    find_among_all,
+    find_page,
+    forget_list,
+    page_boundary,
+    put_first,
+)
+from slotwise.selection.vectors.score_passes import split_page
 
 
 @inner
@@ -126,6 +145,9 @@ def share_slots(
 MANY = 4
 """Links that tie are drawn as one group from this many a slot on."""
 
+MANY_LINKS = 8
+"""All links are looked at if one of so many was on the last page, or tied with its end."""
+
 
 @inner
 def take_top_links(
@@ -142,8 +164,41 @@ def take_top_links(
     where the last page ended, which makes the next one cheap.
     """
     entries, objective = Entries(value, bonus, len(value)), Objective(1.0, bonus_weight)
-    top_page(entries, n_slots, objective, search)
+    forget_list(search)
+    if MANY_LINKS * search.sizes[N_CANDIDATES] > len(value) and len(value) >= WORD:
+        found = find_among_all(entries, n_slots, objective, search)
+        if _take_group(bonus, objective, n_slots, found, search, mix):
+            return
+    else:
+        found = find_page(entries, n_slots, objective, search)
+    put_first(entries, n_slots, objective, found, search)
     share_top_page(search.links, n_slots, search, mix)
+
+
+@inner
+def _take_group(
+    bonus: Floats, objective: Objective, n_slots: int, found: Found, search: Search, mix: Mix
+) -> bool:
+    """Fill `mix` where many links tie at the page's end, without a list; say whether they do."""
+    n_links, tied = search.sizes[N_LISTED], mix.tied
+    is_large = found.n_reaching > (MANY + 1) * n_slots and abs(found.threshold) < np.inf
+    if not is_large or len(tied) < n_links:
+        return False
+    least, certain = ends_of(found, objective.click_weight)
+    n_words = (n_links + WORD - 1) // WORD
+    n_sure, n_ties = split_page(search.listed_score, n_words, certain, least, mix.sure, tied)
+    n_equal = int64(0)
+    for k in range(n_ties):
+        is_equal = search.listed_score[tied[k]] == search.listed_score[tied[0]]
+        n_equal += is_equal & (bonus[tied[k]] == bonus[tied[0]])
+    if n_equal < n_ties:
+        return False
+    search.sizes[N_CANDIDATES] = n_sure + n_ties
+    mix.sizes[:] = 0
+    mix.sizes[N_SURE] = n_sure
+    mix.sizes[N_TIED] = n_ties
+    mix.sizes[TIED_SLOTS] = n_slots - n_sure
+    return True
 
 
 @inner

@@ -246,7 +246,7 @@ def _found(
 
 
 @inner
-def _find_among_all(entries: Entries, n_slots: int, objective: Objective, search: Search) -> Found:
+def find_among_all(entries: Entries, n_slots: int, objective: Objective, search: Search) -> Found:
     """Find the best page by looking at all entries."""
     value, clicks, n_entries = entries
     value_weight, click_weight = objective
@@ -271,12 +271,19 @@ def _find_among_all(entries: Entries, n_slots: int, objective: Objective, search
 def find_page(entries: Entries, n_slots: int, objective: Objective, search: Search) -> Found:
     """Find the best page, in a large pool among the entries above a cut."""
     if entries.n_entries <= SMALL_POOL:
-        return _find_among_all(entries, n_slots, objective, search)
+        return find_among_all(entries, n_slots, objective, search)
     is_first = search.sizes[N_LISTED] == 0
     expected = _expected_threshold(objective, is_first, search)
     search.sizes[IS_LISTED] = 1
     threshold = _threshold_in_list(entries, n_slots, objective, expected, search)
     return _found(entries, objective.click_weight, expected, threshold, is_first, search)
+
+
+@inner
+def ends_of(found: Found, click_weight: float) -> tuple[float, float]:
+    """Return scores around the end of a page: links below are not on it, links above surely are."""
+    edge = 2.0 * (_tolerance(click_weight) + TIE * abs(found.threshold))
+    return found.threshold - edge, found.threshold + edge
 
 
 @inner
@@ -293,8 +300,7 @@ def lay_out_page(
     is_listed = search.sizes[IS_LISTED] == 1
     of_value = search.listed_value if is_listed else entries.value
     of_clicks = search.listed_clicks if is_listed else entries.clicks
-    edge = 2.0 * (_tolerance(objective.click_weight) + TIE * abs(found.threshold))
-    certain, least = found.threshold + edge, found.threshold - edge
+    least, certain = ends_of(found, objective.click_weight)
     n_words = (n_listed + WORD - 1) // WORD
     n_certain, n_others = split_page(scores, n_words, certain, least, entry, others)
     end = n_certain + n_others
@@ -329,6 +335,14 @@ def top_page(
     """Put the best page first in `search`; return its value and clicks."""
     forget_list(search)
     found = find_page(entries, n_slots, objective, search)
+    return put_first(entries, n_slots, objective, found, search)
+
+
+@inner
+def put_first(
+    entries: Entries, n_slots: int, objective: Objective, found: Found, search: Search
+) -> tuple[float, float]:
+    """Put the page that was found first in `search`; return its value and clicks."""
     if found.n_reaching >= n_slots and abs(found.threshold) < np.inf:
         return lay_out_page(entries, n_slots, objective, found, search)
     return _sort_page(entries, n_slots, objective, search)
