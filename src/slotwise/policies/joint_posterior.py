@@ -60,7 +60,11 @@ from slotwise.policies.policy import Floats, Links
 from slotwise.problem import Problem
 from slotwise.selection.page_search import Entries, Objective, Search
 from slotwise.selection.top_page import top_page
-from slotwise.selection.vectors.totals import list_marked, total_of, whole_vectors
+from slotwise.selection.vectors.totals import (
+    list_marked,
+    total_of_products,
+    whole_vectors,
+)
 
 SHAPE = 1.0
 """The smaller parameter of a prior."""
@@ -310,14 +314,15 @@ def open_debt(
     posterior: JointPosterior, evidence: Evidence, level: int, least: float, scratch: Floats
 ) -> float:
     """Return what the open pages are expected to lack of `least` outcomes of a level a page."""
-    opened, clicked = evidence.open_views[level], posterior.mean[0]
-    for link in range(len(scratch)):
-        scratch[link] = opened[link] * clicked[link]
-    for earlier in range(1, level + 1):
-        mean = posterior.mean[earlier]
+    opened = evidence.open_views[level]
+    if level > 0:
         for link in range(len(scratch)):
-            scratch[link] *= mean[link]
-    return least * evidence.open_pages[level] - total_of(scratch)
+            scratch[link] = opened[link] * posterior.mean[0, link]
+        for earlier in range(1, level):
+            for link in range(len(scratch)):
+                scratch[link] *= posterior.mean[earlier, link]
+        opened = scratch
+    return least * evidence.open_pages[level] - total_of_products(opened, posterior.mean[level])
 
 
 @inner

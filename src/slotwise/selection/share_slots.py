@@ -187,10 +187,9 @@ def _take_group(
     least, certain = ends_of(found, objective.click_weight)
     n_words = (n_links + WORD - 1) // WORD
     n_sure, n_ties = split_page(search.listed_score, n_words, certain, least, mix.sure, tied)
-    n_equal = int64(0)
-    for k in range(n_ties):
-        is_equal = search.listed_score[tied[k]] == search.listed_score[tied[0]]
-        n_equal += is_equal & (bonus[tied[k]] == bonus[tied[0]])
+    scores, bonus_of_last, n_equal = search.listed_score, bonus[tied[0]], int64(0)
+    for link in range(n_links):  # of all links, which runs in vectors
+        n_equal += (scores[link] == found.threshold) & (bonus[link] == bonus_of_last)
     if n_equal < n_ties:
         return False
     search.sizes[N_CANDIDATES] = n_sure + n_ties

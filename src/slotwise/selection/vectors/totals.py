@@ -34,6 +34,21 @@ def total_of(numbers: Floats) -> float:
 
 
 @hot
+def total_of_products(numbers: Floats, factors: Floats) -> float:
+    """Return the `total_of` all products of a number and its factor, which are not stored."""
+    total_0 = total_1 = total_2 = total_3 = 0.0
+    n_whole = 4 * (len(numbers) // 4)
+    for k in range(0, n_whole, 4):
+        total_0 += numbers[k] * factors[k]
+        total_1 += numbers[k + 1] * factors[k + 1]
+        total_2 += numbers[k + 2] * factors[k + 2]
+        total_3 += numbers[k + 3] * factors[k + 3]
+    for k in range(n_whole, len(numbers)):
+        total_0 += numbers[k] * factors[k]
+    return (total_0 + total_1) + (total_2 + total_3)
+
+
+@hot
 def whole_vectors(n_numbers: int) -> int:
     """Return the least length of so many numbers in whole vectors.
 
