@@ -5,6 +5,8 @@ follow a daily rhythm (20 days) or a weekly one (3 weeks). Six pools are drawn f
 floor is a share of the most clicks that a page can have after the fall: 0.8, and 0.95. The table
 has the shortfall, what is allowed of it, and what was lost of the revenue of the best fixed mix at
 the mean rates. Rules were chosen on the pools of seed 40; figures are reported on seed 60.
+`--visitors` plays two shops whose visitors have features instead: 5 of 60 links for six segments,
+and 5 of 60 links for three features whose effects add up.
 """
 
 from __future__ import annotations
@@ -13,11 +15,14 @@ import argparse
 import itertools
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from benchmarks.leaderboard.cases import fresh_cases
-from slotwise.environments import BernoulliLinks, DriftingLinks
+from benchmarks.leaderboard.drifting_segments import DriftingSegments
+from benchmarks.shops import feature_shop, segment_shop
+from slotwise.environments import BernoulliLinks, DriftingLinks, Environment, SegmentLinks
 from slotwise.environments.datasets import Dataset, ads_recipe, coupon_recipe
 from slotwise.policies import PacedBayes
 from slotwise.problem import Problem
@@ -62,22 +67,61 @@ def pools(seed: int) -> list[Dataset]:
     return drawn + [one for one in small if one.click_floor > 0.3][:2]
 
 
-def drifting(pool: Dataset, rhythm: Rhythm) -> DriftingLinks:
-    """Return the pool's links with click rates that follow a rhythm."""
-    factors = [rhythm(k / (N_STATIONS - 1)) for k in range(N_STATIONS)]
-    rates = [np.minimum(1.0, factor * pool.click_rate) for factor in factors]
-    return DriftingLinks([BernoulliLinks(rate, pool.revenue_per_click) for rate in rates])
+@dataclass(frozen=True)
+class Drifting:
+    """Links whose click rates are multiplied by the factors of a rhythm."""
+
+    name: str
+    n_slots: int
+    most_clicks: float
+    follow: Callable[[list[float]], Environment]
+
+    def links(self, rhythm: Rhythm) -> Environment:
+        """Return the links at the rates of every station."""
+        return self.follow([rhythm(k / (N_STATIONS - 1)) for k in range(N_STATIONS)])
 
 
-def main(names: list[str], runs: int, rounds: int, seed: int) -> None:
+def drifting_pool(pool: Dataset) -> Drifting:
+    """Return the links of a pool."""
+
+    def follow(factors: list[float]) -> DriftingLinks:
+        rates = [np.minimum(1.0, factor * pool.click_rate) for factor in factors]
+        return DriftingLinks([BernoulliLinks(rate, pool.revenue_per_click) for rate in rates])
+
+    return Drifting(pool.name, pool.n_slots, pool.most_clicks, follow)
+
+
+def drifting_shop(name: str, shop: SegmentLinks, n_slots: int) -> Drifting:
+    """Return the links of a shop whose visitors have features."""
+    known = shop.visitor_rates(1)
+    clicks, revenue = known.rates[:, 0], known.rates[:, 1] / known.rates[:, 0]
+    visitors = [shop.features.describe(row) for row in known.places]
+
+    def follow(factors: list[float]) -> DriftingSegments:
+        rates = [np.minimum(1.0, factor * clicks) for factor in factors]
+        return DriftingSegments([SegmentLinks(r, revenue, known.shares, visitors) for r in rates])
+
+    most = float(known.shares @ np.sort(clicks, axis=1)[:, -n_slots:].sum(axis=1))
+    return Drifting(name, n_slots, most, follow)
+
+
+def shops(seed: int) -> list[Drifting]:
+    """Return two shops whose visitors differ."""
+    return [
+        drifting_shop("segments", segment_shop(60, 6, seed), 5),
+        drifting_shop("features", feature_shop(60, (2, 3, 4), 0.7, seed), 5),
+    ]
+
+
+def main(names: list[str], drawn: list[Drifting], runs: int, rounds: int) -> None:
     """Play every pool in every scenario; print a table and how many floors were missed."""
     print("| scenario | pool | floor | shortfall | allowed | lost, % |\n|---|---|---|---|---|---|")
     for name in names:
         missed, lost = 0, []
-        for pool, share in itertools.product(pools(seed), SHARES):
-            links = drifting(pool, SCENARIOS[name])
+        for pool, share in itertools.product(drawn, SHARES):
+            links = pool.links(SCENARIOS[name])
             floor = share * min(1.0, SCENARIOS[name](1.0)) * pool.most_clicks
-            problem = Problem(pool.n_links, pool.n_slots, floor)
+            problem = Problem(links.n_links, pool.n_slots, floor, features=links.features)
             best = find_optimum(links, problem, rounds)
             played = np.array(
                 [
@@ -100,5 +144,8 @@ if __name__ == "__main__":
     parser.add_argument("--runs", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=50_000)
     parser.add_argument("--seed", type=int, default=60)
+    parser.add_argument("--visitors", action="store_true", help="shops whose visitors differ")
     given = parser.parse_args()
-    main(given.scenarios.split(","), given.runs, given.rounds, given.seed)
+    plain = [drifting_pool(pool) for pool in pools(given.seed)]
+    drawn = shops(given.seed) if given.visitors else plain
+    main(given.scenarios.split(","), drawn, given.runs, given.rounds)

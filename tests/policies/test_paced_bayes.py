@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.drift import drifting, sudden
+from benchmarks.drift import drifting_pool, sudden
 from benchmarks.leaderboard.cases import Effort
 from benchmarks.leaderboard.suite import build_suite, fresh_suite
 from slotwise import BernoulliLinks, PacedBayes, Problem, simulate
@@ -314,7 +314,7 @@ def test_states_of_earlier_versions_have_no_drift() -> None:
 def test_a_floor_is_kept_when_all_click_rates_fall_by_a_fifth() -> None:
     pool = ads_recipe(41)
     floor = 0.95 * 0.8 * pool.most_clicks
-    links = drifting(pool, sudden(0.8))
+    links = drifting_pool(pool).links(sudden(0.8))
     results = simulate(
         links, [PacedBayes()], pool.n_slots, click_floor=floor, n_rounds=50_000, n_runs=2
     )
