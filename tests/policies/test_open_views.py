@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from slotwise.compile import switching
-from slotwise.environments import BernoulliLinks, LateFeedback
+from slotwise.environments import BernoulliLinks, LateFeedback, SegmentLinks
 from slotwise.policies import NOBODY, ConUCB, PacedBayes, Policy, QueueTS
 from slotwise.policies.joint_posterior import open_debt
-from slotwise.policies.policy import NO_SLOTS, ignore_open
+from slotwise.policies.policy import NO_SLOTS, ignore_open, policy_for
 from slotwise.problem import Problem
 from slotwise.simulation.engine import play_run
 
@@ -108,6 +108,41 @@ def test_no_delay_is_no_open_page() -> None:
     at = np.array([500, 3000])
     now = play_run(PacedBayes(), links, problem, at, 3, 0)
     assert np.array_equal(now, play_run(PacedBayes(), LateFeedback(links, 0, 0), problem, at, 3, 0))
+
+
+SLOTS = (1.5, 1.0, 0.5)
+SEGMENTS = [{"device": "phone"}, {"device": "desktop"}]
+
+
+@pytest.mark.parametrize("policy", [PacedBayes(), QueueTS()])
+@pytest.mark.parametrize("visitors", [False, True], ids=["alike", "differ"])
+@pytest.mark.parametrize("weights", [(), "learn"], ids=["slots alike", "slots learned"])
+@pytest.mark.parametrize("spread", [0.0, 1.0], ids=["fixed", "random"])
+def test_every_page_of_a_run_is_open_or_settled(
+    policy: Policy, visitors: bool, weights: Any, spread: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLOTWISE_COMPILE", "never")  # some hundred rounds need no machine code
+    rates = 0.05 + 0.3 * np.random.default_rng(7).random((2, 8))
+    kinds = SEGMENTS if visitors else [{}]
+    rows = slice(len(kinds))
+    shares = np.full(len(kinds), 1.0 / len(kinds))
+    shop = SegmentLinks(
+        rates[rows], rates[rows], shares, kinds, slot_weights=SLOTS if weights else None
+    )
+    late = LateFeedback(shop, 20, 60, spread)
+    problem = Problem(8, 3, 0.4, features=shop.features, slot_weights=weights)
+    form: Any = policy_for(policy, problem)
+    state = form.start(problem)
+    play_run(policy, late, problem, np.array([400]), 2, 0, state)
+    evidence = state.evidence
+    assert evidence.rounds + evidence.open_pages == pytest.approx([400, 400])
+    assert evidence.open_views.min() >= 0.0
+    assert evidence.open_views.sum(axis=1) == pytest.approx(3 * evidence.open_pages)
+    if spread == 0.0:
+        assert evidence.open_pages.tolist() == [20.0, 60.0]
+    else:
+        assert 0.0 < evidence.open_pages[0] < 40.0
+        assert 0.0 < evidence.open_pages[1] < 120.0
 
 
 def test_late_feedback_costs_little() -> None:

@@ -165,6 +165,24 @@ def test_a_link_with_delays_of_its_own_has_its_own_shares() -> None:
     np.testing.assert_allclose(rates, [0.3, 0.3], atol=0.06)
 
 
+def test_bots_that_click_at_once_and_never_buy_bring_clicks_only() -> None:
+    """A bot clicks the first link on every second page; about 3,600 clicks of people come, too."""
+    people = visits(6_000, 20.0, {"l1": 10.0, "l2": 10.0})
+
+    def with_bot(number: int, one: View) -> View:
+        issued_s = 0.5 + number / 20.0
+        bot = StoredClick(click("l1", one.decision.decision_id), seconds(issued_s + 0.2))
+        others = [item for item in one.clicks if item.event.link_id != "l1"]
+        return View(one.decision, (bot, *others), one.conversions) if number % 2 else one
+
+    visited = [with_bot(number, one) for number, one in enumerate(people)]
+    before, after = (watch(Rows(views), 330).counts(LINKS, 0) for views in (people, visited))
+    rates = after.sums[CLICKS] / after.views[CLICKS]
+    np.testing.assert_allclose(rates, [0.65, 0.3], atol=0.06)
+    earned = [one.sums[REVENUE] / one.views[REVENUE] for one in (before, after)]
+    np.testing.assert_allclose(earned[1], earned[0], rtol=0.1)
+
+
 def test_links_of_the_same_delays_share_them() -> None:
     early = watch(Rows(visits(4_000, 20.0, {"l1": 10.0, "l2": 10.0})), 300)
     assert early.shares(CLICKS, "l1").tolist() == early.shares(CLICKS).tolist()
