@@ -113,7 +113,15 @@ def refusal(policy: Policy, problem: Problem) -> str | None:
 
 
 def knows_horizon(policy: Policy) -> bool:
-    """Return whether a policy uses the number of rounds of an experiment."""
+    """Return whether a policy uses the number of rounds of an experiment.
+
+    One that plans for rounds to come, as the default can, is not told them by an experiment.
+
+    >>> knows_horizon(default_policy()), knows_horizon(make_policy("queue-ts"))
+    (False, True)
+    """
+    if getattr(policy, "horizon", None) is None and type(policy).plan_for is not Policy.plan_for:
+        return False
     return "horizon" in _setting_names(type(policy))
 
 
