@@ -212,6 +212,22 @@ def test_rules_may_change_while_they_are_counted(
     assert [one.name for one in run.progress.counts] == ["l0", "l1"]
 
 
+@pytest.mark.parametrize("has_goal", [False, True])
+def test_busy_pools_count_every_page_where_rules_have_goals(
+    open_service: OpenService, monkeypatch: pytest.MonkeyPatch, has_goal: bool
+) -> None:
+    monkeypatch.setattr("slotwise.service.learning.rule_goals.MAX_COUNTED", 10)
+    goal = ViewsUntil(views=9, until_us=DATE) if has_goal else None
+    service = opened(open_service(), PoolRule(name="g", group="g", at_least=0.5, views_until=goal))
+    pages = [service.decider.decide("home", T0) for _ in range(40)]
+    service.flush().result()
+    service.learner.learn(seconds(80_000))
+    slots = [sum(one.link_id in ("l0", "l1") for one in page.shown) for page in pages]
+    [count] = service.learner._runs["home"].progress.counts
+    assert count.pages == 40
+    assert count.slots == (sum(slots) if has_goal else 4 * sum(slots[-10:]))
+
+
 def test_dates_of_goals_must_be_to_come_when_they_are_set(open_service: OpenService) -> None:
     rule = PoolRule(name="late", group="g", views_until=ViewsUntil(views=9, until_us=seconds(-1)))
     service = opened(open_service())
