@@ -60,6 +60,11 @@ class Bets(NamedTuple):
     evidence: Floats
     sums: Floats
 
+    @property
+    def mean_value(self) -> float:
+        """The mean of the values so far."""
+        return float(self.sums[VALUE] / self.sums[N_PAGES])
+
 
 class PageValues(NamedTuple):
     """What is known of a few pages, one entry for each, all about one level of feedback.
@@ -138,11 +143,6 @@ def add_pages(bets: Bets, values: PageValues) -> None:
         for column in (values.plain, values.complements)
     )
     compiled_first(_add)(*values._replace(plain=plain, complements=complements), BETS, *bets)
-
-
-def mean_value(bets: Bets) -> float:
-    """Return the mean of the values so far."""
-    return float(bets.sums[VALUE] / bets.sums[N_PAGES])
 
 
 def mean_bounds(bets: Bets, alpha: float, unknown: float = 0.0) -> tuple[float, float]:

@@ -75,17 +75,6 @@ class PageBlocks:
 CLICKS, REVENUE = 0, 1
 
 
-class Sheet(NamedTuple):
-    """A candidate and the models of one block of the log, by segment (or slot) and link.
-
-    `probabilities` are the candidate's inclusion probabilities; `models` the predicted clicks
-    and revenue, 0 for links not seen since the pool changed.
-    """
-
-    probabilities: Floats
-    models: Floats
-
-
 class PageSums(NamedTuple):
     """One entry for each page; arrays with two rows have clicks first, then revenue.
 
@@ -116,7 +105,8 @@ def _add_up(
     probabilities: Floats,
     models: Floats,
     clip: float,
-) -> tuple[Floats, Floats, Floats, Floats, Floats, Floats]:
+) -> PageSums:
+    """Add up the links of every page."""
     n_pages = len(starts) - 1
     weights, squared, largest = np.zeros(n_pages), np.zeros(n_pages), np.zeros(n_pages)
     outcomes, predictions = np.zeros((2, n_pages)), np.zeros((2, n_pages))
@@ -135,63 +125,36 @@ def _add_up(
                 outcomes[level, page] += weight * outcome
                 predictions[level, page] += weight * models[level, place, link]
                 clipped[level, page] += min(weight, clip) * outcome
-    return weights, squared, largest, outcomes, predictions, clipped
-
-
-def page_sums(pages: Pages, sheet: Sheet, by_slot: bool, clip: float) -> PageSums:
-    """Add up the links of every page. By slot, the sheet has a row a slot and not a segment."""
-    if by_slot:
-        rows_of_sheet, logged = pages.slots - 1, pages.slot_probabilities
-    else:
-        rows_of_sheet = np.repeat(pages.segments, np.diff(pages.starts))
-        logged = pages.probabilities
-    sums = compiled_first(_add_up)(
-        pages.starts,
-        rows_of_sheet,
-        pages.links,
-        logged,
-        pages.clicks,
-        pages.revenue,
-        sheet.probabilities,
-        sheet.models,
-        clip,
-    )
-    return PageSums(*sums)
+    return PageSums(weights, squared, largest, outcomes, predictions, clipped)
 
 
 ESTIMATORS = ("dr", "ips", "sn", "clipped")
 """The names of the estimators; the module's docstring has their formulas."""
 
 
-class EstimateTotals(NamedTuple):
+class EstimateTotals:
     """Sums over pages; arrays have clicks first, then revenue.
 
     `most` is the sum of the candidate's page, L for a full page.
     """
 
-    n_pages: int
-    most: float
-    weights: float
-    squared_weights: float
-    squared_page_weights: float
-    largest_weight: float
-    outcomes: Floats
-    corrections: Floats
-    clipped_outcomes: Floats
+    def __init__(self) -> None:
+        self.n_pages = 0
+        self.most = self.weights = self.squared_weights = self.squared_page_weights = 0.0
+        self.largest_weight = 0.0
+        self.outcomes = self.corrections = self.clipped_outcomes = np.zeros(2)
 
-    def plus(self, sums: PageSums, most: Floats, corrections: Floats) -> EstimateTotals:
-        """Return the totals with some pages added."""
-        return EstimateTotals(
-            self.n_pages + len(most),
-            self.most + float(most.sum()),
-            self.weights + float(sums.weights.sum()),
-            self.squared_weights + float(sums.squared_weights.sum()),
-            self.squared_page_weights + float(((sums.weights - most) ** 2).sum()),
-            max(self.largest_weight, float(sums.largest_weights.max(initial=0.0))),
-            self.outcomes + sums.outcomes.sum(axis=1),
-            self.corrections + corrections.sum(axis=1),
-            self.clipped_outcomes + sums.clipped_outcomes.sum(axis=1),
-        )
+    def add(self, sums: PageSums, most: Floats, corrections: Floats) -> None:
+        """Take in some pages."""
+        self.n_pages += len(most)
+        self.most += float(most.sum())
+        self.weights += float(sums.weights.sum())
+        self.squared_weights += float(sums.squared_weights.sum())
+        self.squared_page_weights += float(((sums.weights - most) ** 2).sum())
+        self.largest_weight = max(self.largest_weight, float(sums.largest_weights.max(initial=0.0)))
+        self.outcomes = self.outcomes + sums.outcomes.sum(axis=1)
+        self.corrections = self.corrections + corrections.sum(axis=1)
+        self.clipped_outcomes = self.clipped_outcomes + sums.clipped_outcomes.sum(axis=1)
 
     def estimate(self, estimator: str) -> Floats:
         """Return clicks and revenue a page view by one of `ESTIMATORS`."""
@@ -218,12 +181,6 @@ class EstimateTotals(NamedTuple):
         scale = self.most / self.n_pages
         error = np.sqrt(self.squared_page_weights) / self.n_pages
         return self.weights / self.most, float(error / scale)
-
-
-def new_totals() -> EstimateTotals:
-    """Return the totals of no page."""
-    nothing = np.zeros(2)
-    return EstimateTotals(0, 0.0, 0.0, 0.0, 0.0, 0.0, nothing, nothing, nothing)
 
 
 MIN_PSEUDO_VIEWS = 1.0
@@ -329,7 +286,7 @@ class Track:
 
     def __init__(self, candidate: Candidate, clip: float, pages_a_block: int) -> None:
         self.candidate = candidate
-        self.totals = new_totals()
+        self.totals = EstimateTotals()
         self.bets = (new_bets(), new_bets())
         self.blocks = PageBlocks(pages_a_block)
         self.n_skipped = 0
@@ -339,70 +296,60 @@ class Track:
         self.unknown = 0.0
         """The candidate's page, summed over pages, on links that the pool did not have."""
         self._claimed = np.zeros(0)
-        self._table: Floats | None = None
-        self._sheet: Sheet | None = None
-
-    @property
-    def table(self) -> Floats | None:
+        self.table: Floats | None = None
         """The candidate's probabilities on the last pages, by segment (or slot) and link."""
-        return self._table
+        self._models = np.zeros((2, 0, 0))
+        """Predicted clicks and revenue, 0 for links not seen since the pool changed."""
 
     def prepare(self, known: Known, is_seen: NDArray[np.bool_], refit: bool) -> None:
         """Look at the log so far; a refit lets the candidate choose again."""
-        if self._table is None or refit:
-            self._table = self.candidate.probabilities(known)
+        if self.table is None or refit:
+            table = self.candidate.probabilities(known)
         else:
-            self._table = self.candidate.extended(self._table, known)
-        n_rows, n_links = self._table.shape
-        models = np.zeros((2, n_rows, n_links))
-        rates = known.rates[:, :n_rows, : len(is_seen)]
-        models[:, : rates.shape[1], : rates.shape[2]] = rates * is_seen[: rates.shape[2]]
-        self._sheet = Sheet(np.ascontiguousarray(self._table), models)
-
-    def skip(self, pages: Pages) -> None:
-        """Count pages that only serve to fit the candidate."""
-        self.n_skipped += pages.n_pages
+            table = self.candidate.extended(self.table, known)
+        self.table = np.ascontiguousarray(table)
+        rates = known.rates[:, : len(table), : len(is_seen)]
+        self._models = np.zeros((2, *table.shape))
+        self._models[:, : rates.shape[1], : rates.shape[2]] = rates * is_seen[: rates.shape[2]]
 
     def add(self, pages: Pages) -> None:
         """Take in the next pages."""
-        sheet = self._sheet
-        assert sheet is not None
-        by_slot = self.candidate.by_slot
-        sums = page_sums(pages, sheet, by_slot, self._clip)
-        of_row = _row_sums(sheet)
-        if by_slot:
-            rows = np.zeros(pages.n_pages, np.int64)
+        table, models, n_links = self.table, self._models, np.diff(pages.starts)
+        assert table is not None
+        of_row = np.array([table.sum(axis=1), *(table * models).sum(axis=2)])
+        if self.candidate.by_slot:  # the table has a row a slot and not a segment
+            places, logged = pages.slots - 1, pages.slot_probabilities
+            rows, least = np.zeros(pages.n_pages, np.int64), np.zeros(pages.n_pages)
             of_row = of_row.sum(axis=1, keepdims=True)
         else:
-            rows = pages.segments
+            places, logged = np.repeat(pages.segments, n_links), pages.probabilities
+            rows, least = pages.segments, pages.min_probabilities
+        outcomes = pages.links, logged, pages.clicks, pages.revenue
+        add_up = compiled_first(_add_up)
+        sums = add_up(pages.starts, places, *outcomes, table, models, self._clip)
         most, *expected = of_row[:, rows]
         corrections = sums.predictions - np.array(expected)
-        self.totals = self.totals.plus(sums, most, corrections)
+        self.totals.add(sums, most, corrections)
         self.blocks.add(sums.outcomes - corrections)
         self.is_full_support &= bool((pages.min_probabilities > 0).all())
-        n_links = np.diff(pages.starts)
-        least = np.zeros(pages.n_pages) if by_slot else pages.min_probabilities
-        with np.errstate(divide="ignore"):
-            factor = np.where(least > 0, 1.0 / least, np.inf)
-        peak = _largest_sums(sheet.probabilities, n_links)[rows, n_links]
-        self._count_claimed(sheet.probabilities, rows[least > 0])
+        is_covered = least > 0
+        factor = np.divide(1.0, least, out=np.ones(len(least)), where=is_covered)
+        peak = _largest_sums(table, n_links)[rows, n_links]
+        # the candidate's page over pages that claim to show any link of the pool
+        self._claimed = np.pad(self._claimed, (0, table.shape[1] - len(self._claimed)))
+        self._claimed += np.bincount(rows[is_covered], minlength=len(table)) @ table
         for level in range(2):
-            part = _largest_sums(sheet.probabilities * sheet.models[level], n_links)
+            part = _largest_sums(table * models[level], n_links)[rows, n_links]
             values = PageValues(
                 plain=sums.outcomes[level],
                 corrections=corrections[level],
                 complements=sums.weights - sums.outcomes[level],
                 expected=expected[level],
                 most=most,
-                peak=_times(peak, factor),
-                predicted_peak=_times(part[rows, n_links], factor),
+                peak=np.where(is_covered, peak * factor, np.inf),
+                predicted_peak=np.where(is_covered, part * factor, np.inf),
             )
             add_pages(self.bets[level], values)
-
-    def _count_claimed(self, table: Floats, rows: Whole) -> None:
-        """Add up the candidate's page over pages that claim to show any link of the pool."""
-        self._claimed = np.pad(self._claimed, (0, table.shape[1] - len(self._claimed)))
-        self._claimed += np.bincount(rows, minlength=len(table)) @ table
 
     def close_pool(self, shown: NDArray[np.bool_]) -> None:
         """Take in which links were shown while the pool was the same.
@@ -417,17 +364,6 @@ class Track:
         self._claimed[:] = 0.0
 
 
-def _row_sums(sheet: Sheet) -> Floats:
-    """Return, for each row of the sheet, the page and its expected outcomes."""
-    table = sheet.probabilities
-    return np.array(
-        [
-            table.sum(axis=1),
-            *(table * sheet.models).sum(axis=2),
-        ]
-    )
-
-
 def _largest_sums(table: Floats, n_links: Whole) -> Floats:
     """Return, for each row, the sum of its k largest entries, k from 0 to the longest page."""
     longest = int(n_links.max(initial=0))
@@ -436,11 +372,6 @@ def _largest_sums(table: Floats, n_links: Whole) -> Floats:
     sums[:, 1 : in_order.shape[1] + 1] = np.cumsum(in_order, axis=1)
     sums[:, in_order.shape[1] + 1 :] = sums[:, in_order.shape[1], None]
     return sums
-
-
-def _times(bound: Floats, factor: Floats) -> Floats:
-    """Return the product, infinite where the factor is."""
-    return np.where(np.isfinite(factor), bound * np.where(np.isfinite(factor), factor, 0.0), np.inf)
 
 
 def add_logged(bets: tuple[Bets, Bets], pages: Pages) -> None:

@@ -13,7 +13,7 @@ from slotwise.arrays import Floats
 from slotwise.errors import InvalidInput
 from slotwise.evaluation.answers import NEEDED_BY, Estimate, Evaluation
 from slotwise.evaluation.candidates import BestMix, Candidate, Known
-from slotwise.evaluation.confidence_sequence import Bets, mean_bounds, mean_value, new_bets
+from slotwise.evaluation.confidence_sequence import Bets, mean_bounds, new_bets
 from slotwise.evaluation.estimators import (
     CLICKS,
     ESTIMATORS,
@@ -99,7 +99,7 @@ def evaluate_all(
     passing = _Pass(reader, chosen, settings)
     for pages in reader:
         passing.take_in(pages)
-    passing.finish()
+    passing.close_pool()
     return {
         name: passing.answer(name, track, settings)
         for name, track in zip(candidates, passing.tracks, strict=True)
@@ -153,7 +153,7 @@ class _Pass:
         n_rows = reader.n_slots if self._by_slot else max(1, len(reader.segments))
         tallies.make_room(n_rows, len(reader.links))
         if has_changed:
-            self._close_pool()
+            self.close_pool()
             tallies.recent_views[:] = 0
             self._is_seen = np.zeros(0, bool)
         if refit:
@@ -164,7 +164,7 @@ class _Pass:
         for track in self.tracks:
             share = track.candidate.fits_on
             if share and (not is_fitted or self._n_rows < share * reader.n_rows):
-                track.skip(pages)
+                track.n_skipped += pages.n_pages
                 continue
             track.prepare(known, self._is_seen, refit)
             track.add(pages)
@@ -174,13 +174,10 @@ class _Pass:
         self._n_pages += pages.n_pages
         self._n_rows += len(pages.links)
 
-    def _close_pool(self) -> None:
+    def close_pool(self) -> None:
+        """Note that the pool has changed, or that the log has ended."""
         for track in self.tracks:
             track.close_pool(self._tallies.recent_views > 0)
-
-    def finish(self) -> None:
-        """Note that the log has ended."""
-        self._close_pool()
 
     def answer(self, name: str, track: Track, settings: EvaluationSettings) -> Evaluation:
         """Return what the log says about one candidate."""
@@ -193,18 +190,17 @@ class _Pass:
         most = totals.most / totals.n_pages
         units = (1.0, reader.max_revenue)
         estimates = [
-            _estimate(
-                float(values[level]), track.bets[level], alpha, most, units[level], track.unknown
-            )
-            for level in (CLICKS, REVENUE)
+            _estimate(float(value), bets, alpha, most, unit, track.unknown)
+            for value, bets, unit in zip(values, track.bets, units, strict=True)
         ]
         logged = [
-            _estimate(mean_value(bets), bets, alpha, float(reader.n_slots), unit)
+            _estimate(bets.mean_value, bets, alpha, float(reader.n_slots), unit)
             for bets, unit in zip(self._logged, units, strict=True)
         ]
         table = track.table
         assert table is not None
         ends = track.blocks.interval(alpha, np.random.default_rng(settings.seed))
+        low, high = (ends * np.array(units)[:, None]).T.tolist()
         candidate = track.candidate
         uncovered, notes = self._uncovered(track, table)
         return Evaluation(
@@ -227,11 +223,8 @@ class _Pass:
                 candidate.click_floor if isinstance(candidate, BestMix) else settings.click_floor
             ),
             bootstrap={
-                "clicks": (float(ends[CLICKS, 0]), float(ends[CLICKS, 1])),
-                "revenue": (
-                    float(ends[REVENUE, 0]) * reader.max_revenue,
-                    float(ends[REVENUE, 1]) * reader.max_revenue,
-                ),
+                "clicks": (low[CLICKS], high[CLICKS]),
+                "revenue": (low[REVENUE], high[REVENUE]),
             },
             mix=self._mix(table),
             notes=notes,

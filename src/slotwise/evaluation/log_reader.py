@@ -230,7 +230,7 @@ class LogChecks:
                 f"got {stated[worst]} on a page with {least[worst]}"
             )
 
-    def at_the_end(self, hashes: NDArray[np.uint64]) -> None:
+    def at_the_end(self, hashes: NDArray[np.int64]) -> None:
         """Refuse a log in which the rows of one page stand apart."""
         in_order = np.sort(hashes)
         if (in_order[1:] == in_order[:-1]).any():
@@ -291,36 +291,14 @@ def first_repeated_link(starts: Whole, links: Links) -> int:
     return -1
 
 
-OFFSET = np.uint64(0xCBF29CE484222325)
-PRIME = np.uint64(0x100000001B3)
-
-
-@compiled
-def _fnv_1a(offsets: Whole, text: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    hashes = np.empty(len(offsets) - 1, np.uint64)
-    for i in range(len(hashes)):
-        value = OFFSET
-        for place in range(offsets[i], offsets[i + 1]):
-            value = (value ^ np.uint64(text[place])) * PRIME
-        # FNV mixes the last bytes little, which are what consecutive ids differ in
-        value ^= value >> np.uint64(32)
-        hashes[i] = value * np.uint64(0x9E3779B97F4A7C15)
-    return hashes
-
-
-def page_hashes(page_ids: Any) -> NDArray[np.uint64]:
-    """Return a 64-bit hash of each id of a pyarrow array: FNV-1a of a text, a number itself.
+def page_hashes(page_ids: Any) -> NDArray[np.int64]:
+    """Return a 64-bit hash of each id of a pyarrow array; numbers are their own.
 
     Two of a million different ids share a hash with a probability of 3e-8.
     """
     if pa.types.is_integer(page_ids.type):
-        return np.asarray(page_ids.to_numpy(zero_copy_only=False)).astype(np.uint64)
-    texts = page_ids.cast(pa.large_string())
-    _, offsets, text = texts.buffers()
-    places = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
-    letters = np.zeros(0, np.uint8) if text is None else np.frombuffer(text, np.uint8)
-    with np.errstate(over="ignore"):  # whole numbers wrap around
-        return np.asarray(compiled_first(_fnv_1a)(places, letters))
+        return np.asarray(page_ids.to_numpy(zero_copy_only=False)).astype(np.int64)
+    return np.fromiter(map(hash, page_ids.to_pylist()), np.int64, len(page_ids))
 
 
 class Vocabulary:
@@ -384,18 +362,9 @@ class Pages(NamedTuple):
     def part(self, begin: int, end: int) -> Pages:
         """Return the pages from `begin` to `end`."""
         pages, rows = slice(begin, end), slice(self.starts[begin], self.starts[end])
-        return Pages(
-            starts=self.starts[begin : end + 1] - self.starts[begin],
-            segments=self.segments[pages],
-            min_probabilities=self.min_probabilities[pages],
-            pool_changes=self.pool_changes[pages],
-            links=self.links[rows],
-            slots=self.slots[rows],
-            probabilities=self.probabilities[rows],
-            slot_probabilities=self.slot_probabilities[rows],
-            clicks=self.clicks[rows],
-            revenue=self.revenue[rows],
-        )
+        of_pages: list[Any] = [column[pages] for column in self[1:4]]
+        of_rows: list[Any] = [column[rows] for column in self[4:]]
+        return Pages(self.starts[begin : end + 1] - self.starts[begin], *of_pages, *of_rows)
 
 
 class LogReader:
@@ -430,7 +399,7 @@ class LogReader:
         """The links seen so far."""
         self._segments = Vocabulary()
         self._values = [Vocabulary() for _ in features]
-        self._hashes: list[NDArray[np.uint64]] = []
+        self._hashes: list[NDArray[np.int64]] = []
         self.has_slot_probabilities = "slot_probability" in self._files.columns
         """Whether the log says how likely each link was in its very slot."""
         self.n_rows = self._files.n_rows
@@ -515,7 +484,7 @@ class LogReader:
         known = [self._segments.code(" ".join(map(str, row))) for row in together.tolist()]
         return np.array(known, np.int64)[places.reshape(-1)]
 
-    def _pages(self, rows: Rows, hashes: NDArray[np.uint64], lengths: Whole) -> Pages:
+    def _pages(self, rows: Rows, hashes: NDArray[np.int64], lengths: Whole) -> Pages:
         """Return the settled ones of whole pages."""
         starts = np.concatenate([[0], np.cumsum(lengths)])
         self._checks.check_pages(rows, starts)
@@ -544,8 +513,8 @@ class LogReader:
 
 
 def _join(
-    carried: Rows, rows: Rows, hashes: NDArray[np.uint64], lengths: Whole
-) -> tuple[Rows, NDArray[np.uint64], Whole]:
+    carried: Rows, rows: Rows, hashes: NDArray[np.int64], lengths: Whole
+) -> tuple[Rows, NDArray[np.int64], Whole]:
     """Put the last page of the batch before in front: the next rows may belong to it."""
     before = carried.pop("hash")
     n_carried = len(carried["link"])
