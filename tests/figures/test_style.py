@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 from matplotlib.figure import Figure
 
 from slotwise.figures import style
-from slotwise.figures.canvas import ThemedSvg, dark_rules, house_style, save_figure
+from slotwise.figures.canvas import dark_rules, house_style, save_figure, themed_colours, themed_svg
 from slotwise.figures.style import (
     BASELINES,
     FLOORLESS,
@@ -98,10 +98,10 @@ def test_a_themed_drawing_names_colours_and_keeps_ids_apart(tmp_path: Path) -> N
         figure = Figure(figsize=(2, 2))
         figure.add_subplot().plot([0, 1], [0, 1], color="#0072b2")
     (path,) = save_figure(figure, tmp_path, "line", ["svg"])
-    one, other = (ThemedSvg.of(path.read_text(), prefix) for prefix in ("a", "b"))
+    one, other = (themed_svg(path.read_text(), prefix) for prefix in ("a", "b"))
     assert one.startswith("<svg")
     assert "var(--c-0072b2, #0072b2)" in one
-    assert "#0072b2" in one.colours
+    assert "#0072b2" in themed_colours(one)
     ids = [{part.split('"')[0] for part in svg.split(' id="')[1:]} for svg in (one, other)]
     assert ids[0]
     assert ids[0].isdisjoint(ids[1])

@@ -117,29 +117,26 @@ def _with_palette(figure: Figure, pixels: bytes) -> bytes:
 
 
 STYLE = re.compile(r'style="[^"]*"')
-COLOUR = re.compile(r"#[0-9a-f]{6}\b")
+COLOUR = re.compile(r"#([0-9a-f]{6})\b")
 
 
-class ThemedSvg(str):
-    """The `<svg>` element of a figure, its colours named by CSS variables.
+def themed_svg(svg: str, prefix: str) -> str:
+    """Return the `<svg>` element of a file's text, its colours named by CSS variables.
 
-    Ids get a prefix, so that one page can contain several figures.
+    Ids get the prefix, so that one page can contain several figures; it must be a valid id.
     """
+    text = svg[svg.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    text = re.sub(r'\bid="([^"]+)"', rf'id="{prefix}-\1"', text)
+    text = re.sub(r'href="#([^"]+)"', rf'href="#{prefix}-\1"', text)
+    text = re.sub(r"url\(#([^)]+)\)", rf"url(#{prefix}-\1)", text)
+    variable = r"var(--c-\1, #\1)"
+    return STYLE.sub(lambda style: COLOUR.sub(variable, style[0]), text)
 
-    @classmethod
-    def of(cls, svg: str, prefix: str) -> ThemedSvg:
-        """Read the text of an SVG file; `prefix` must be a valid id, unique in the page."""
-        text = svg[svg.index("<svg") :]
-        text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-        text = re.sub(r'\bid="([^"]+)"', rf'id="{prefix}-\1"', text)
-        text = re.sub(r'href="#([^"]+)"', rf'href="#{prefix}-\1"', text)
-        text = re.sub(r"url\(#([^)]+)\)", rf"url(#{prefix}-\1)", text)
-        return cls(STYLE.sub(lambda style: COLOUR.sub(_variable, style[0]), text))
 
-    @property
-    def colours(self) -> set[str]:
-        """The colours of the light page that the figure uses."""
-        return set(re.findall(r"var\(--c-[0-9a-f]{6}, (#[0-9a-f]{6})\)", self))
+def themed_colours(svg: str) -> set[str]:
+    """Return the colours of the light page that a themed figure uses."""
+    return set(re.findall(r"var\(--c-[0-9a-f]{6}, (#[0-9a-f]{6})\)", svg))
 
 
 def dark_rules(colours: set[str]) -> str:
@@ -149,7 +146,3 @@ def dark_rules(colours: set[str]) -> str:
     '--c-ffffff: #14191f;'
     """
     return " ".join(f"--c-{colour[1:]}: {on_dark(colour)};" for colour in sorted(colours))
-
-
-def _variable(match: re.Match[str]) -> str:
-    return f"var(--c-{match[0][1:]}, {match[0]})"

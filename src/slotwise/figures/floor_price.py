@@ -4,18 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from slotwise.arrays import Floats
 from slotwise.errors import InvalidInput
 from slotwise.evaluation import Estimate, Evaluation, LogFrontier
 from slotwise.figures.canvas import ShownFigure, house_style, write_titles
-from slotwise.figures.style import BLUE, INK, MUTED, VERMILION, readable, write, write_heading
+from slotwise.figures.style import (
+    BLUE,
+    INK,
+    MUTED,
+    VERMILION,
+    number_axis,
+    readable,
+    write,
+    write_heading,
+)
 from slotwise.selection import Frontier
 
 SIZE_INCHES = (11.2, 4.7)
@@ -136,9 +144,8 @@ def _mark_floor(axes: Axes, picture: FrontierPicture, *, with_value: bool) -> No
         said = f"{picture.bound} {readable(floor)}: {readable(curve.shadow_price_at(floor))}"
     left, right = axes.get_xlim()
     share = (floor - left) / (right - left)
-    side = (
-        "left" if share < 0.25 else "right"
-    )  # leave the curves, which change to the right, uncovered
+    # leave the curves, which change to the right, uncovered
+    side = "left" if share < 0.25 else "right"
     nudge = 0.012 if side == "left" else -0.012
     height = 0.06 if with_value else 0.93
     write(axes, (share + nudge, height), said, fontsize=8.5, color=INK, ha=side, va="center")
@@ -147,22 +154,16 @@ def _mark_floor(axes: Axes, picture: FrontierPicture, *, with_value: bool) -> No
 def _dress(axes: Axes, start: float, end: float, axis_label: str) -> None:
     axes.set_xlim(start, end if end > start else start + 1.0)
     axes.set_xlabel(axis_label, loc="right", labelpad=2)
-    axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
-    axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(FuncFormatter(lambda value, _: readable(value)))
+    number_axis(axes.xaxis, 6)
+    number_axis(axes.yaxis)
 
 
 WIDTH, ROW_HEIGHT, FRAME_HEIGHT = 9.6, 0.42, 2.1
 THE_LOG = "the log itself"
 
 
-class Row(NamedTuple):
-    """One line of a panel: the interval and the bootstrap's, where there is one."""
-
-    estimate: Estimate
-    second_opinion: tuple[float, float] | None
-    colour: str
+Row = tuple[Estimate, tuple[float, float] | None, str]
+"""One line of a panel: the interval, the bootstrap's where there is one, and the colour."""
 
 
 def draw_answers(answers: Mapping[str, Evaluation], title: str = "What if?") -> Figure:
@@ -191,20 +192,25 @@ def draw_answers(answers: Mapping[str, Evaluation], title: str = "What if?") -> 
             (("revenue", f"per page view{money}"), ("clicks", "per page view"))
         ):
             axes = figure.add_subplot(grid[0, place])
-            logged = Row(getattr(first, f"logged_{level}"), None, MUTED)
-            rows = [_row(answer, level) for answer in answers.values()]
-            _draw_level(axes, [*rows, logged], names if place == 0 else [""] * len(names))
+            rows: list[Row] = [
+                (
+                    getattr(answer, level),
+                    answer.bootstrap.get(level),
+                    VERMILION if answer.cannot_tell else BLUE,
+                )
+                for answer in answers.values()
+            ]
+            rows.append((getattr(first, f"logged_{level}"), None, MUTED))
+            _draw_level(axes, rows, names if place == 0 else [""] * len(names))
             _write_above(axes, 20, level.capitalize(), fontsize=11, fontweight="bold")
             _write_above(axes, 7, meaning, fontsize=8.5, color=MUTED)
             if level == "clicks":
                 _mark_floors(axes, {answer.click_floor for answer in answers.values()})
-        _write_answer_titles(figure, title, first)
+        worth = f"worth {first.effective_sample_size:,.0f} of the candidate"
+        told = first.cannot_tell or f"{first.n_pages:,} page views, {worth}"
+        said = f"{told}  ·  {first.confidence:.0%} intervals, both together; thin: bootstrap"
+        write_titles(figure, title, said, 0.3, fontsize=9)
     return figure
-
-
-def _row(answer: Evaluation, level: str) -> Row:
-    colour = VERMILION if answer.cannot_tell else BLUE
-    return Row(getattr(answer, level), answer.bootstrap.get(level), colour)
 
 
 def _draw_level(axes: Axes, rows: list[Row], names: list[str]) -> None:
@@ -228,8 +234,7 @@ def _draw_level(axes: Axes, rows: list[Row], names: list[str]) -> None:
     axes.grid(visible=False, axis="y")
     axes.grid(visible=True, axis="x")
     axes.margins(x=0.08)
-    axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: readable(value)))
+    number_axis(axes.xaxis)
 
 
 def _write_above(axes: Axes, points: float, text: str, **look: Any) -> None:
@@ -244,14 +249,6 @@ def _mark_floors(axes: Axes, floors: set[float | None]) -> None:
         axes.axvline(at, color=INK, linewidth=0.9, dashes=(4, 2), zorder=1)
         said = f" floor {readable(at)}"
         axes.annotate(said, (at, 0), xycoords=("data", "axes fraction"), va="bottom", fontsize=8)
-
-
-def _write_answer_titles(figure: Figure, title: str, answer: Evaluation) -> None:
-    told = answer.cannot_tell or (
-        f"{answer.n_pages:,} page views, worth {answer.effective_sample_size:,.0f} of the candidate"
-    )
-    said = f"{told}  ·  {answer.confidence:.0%} intervals, both together; thin: bootstrap"
-    write_titles(figure, title, said, 0.3, fontsize=9)
 
 
 def draw_log_frontier(curve: LogFrontier, title: str = "The price of the floor") -> Figure:

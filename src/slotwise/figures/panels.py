@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from slotwise import metrics
 from slotwise.errors import InvalidInput
@@ -20,6 +19,19 @@ NOT_IN_PAPER = "not in the paper"
 """The mark of a policy that runs next to the paper's four; a dagger where there is little room."""
 
 
+NEEDED = (
+    *("dataset", "n_links", "n_slots", "click_floor"),
+    *("failure_probability", "n_rounds", "optimum"),
+)
+"""The settings of results without which there is no figure."""
+
+
+def _marked(title: str, is_look_alike: bool) -> str:
+    """Return a title that states whether the data are a look-alike."""
+    is_unsaid = is_look_alike and "look-alike" not in title.lower()
+    return f"{title} (look-alike)" if is_unsaid else title
+
+
 @dataclass(frozen=True, eq=False)
 class Setting:
     """The settings of one experiment that figures and reports show."""
@@ -27,20 +39,10 @@ class Setting:
     config: Mapping[str, Any]
     n_runs: int
 
-    NEEDED = (
-        "dataset",
-        "n_links",
-        "n_slots",
-        "click_floor",
-        "failure_probability",
-        "n_rounds",
-        "optimum",
-    )
-
     @classmethod
     def of(cls, results: Results) -> Setting:
         """Read the settings of `results`; the error for a missing one names it."""
-        for key in cls.NEEDED:
+        for key in NEEDED:
             if key not in results.config:
                 rule = f"of results with the setting {key!r}, which figures show"
                 raise InvalidInput.of("config", rule, sorted(results.config))
@@ -64,15 +66,12 @@ class Setting:
     @property
     def full_title(self) -> str:
         """The title, which states whether the data are a look-alike."""
-        says_so = "look-alike" in self.title.lower()
-        return f"{self.title} (look-alike)" if self.is_look_alike and not says_so else self.title
+        return _marked(self.title, self.is_look_alike)
 
     @property
     def figure_title(self) -> str:
         """The title of the experiment, or the data set's if the experiment has none."""
-        title = str(self.config.get("experiment") or self.title)
-        is_unsaid = self.is_look_alike and "look-alike" not in title.lower()
-        return f"{title} (look-alike)" if is_unsaid else title
+        return _marked(str(self.config.get("experiment") or self.title), self.is_look_alike)
 
     @property
     def data_sentence(self) -> str:
@@ -90,15 +89,13 @@ class Setting:
     @property
     def heading(self) -> str:
         """The full title with the floor, since one data set may be run with several floors."""
-        floor = self._floors_in_words or f"h = {style.readable(self.config['click_floor'])}"
-        title = self.full_title
+        title, floor = self.full_title, self._floors_in_words
         return f"{title[:-1]}, {floor})" if title.endswith(")") else f"{title} ({floor})"
 
     @property
     def short_heading(self) -> str:
         """The data set's name with the floor, for sentences that name many."""
-        floor = self._floors_in_words or f"h = {style.readable(self.config['click_floor'])}"
-        return f"{self.name} ({floor})"
+        return f"{self.name} ({self._floors_in_words})"
 
     @property
     def optimum(self) -> float:
@@ -123,7 +120,8 @@ class Setting:
 
     @property
     def _floors_in_words(self) -> str:
-        return ", ".join(map(self.floor_in_words, self.floor_names))
+        named = ", ".join(map(self.floor_in_words, self.floor_names))
+        return named or f"h = {style.readable(self.config['click_floor'])}"
 
     def _several_floors_sentence(self) -> str:
         optimum, floors = self.config["optimum"], f"floors {self._floors_in_words}"
@@ -171,12 +169,9 @@ class Setting:
     def origin_sentence(self) -> str:
         """What made the numbers: runs, seed, version, and the commit where it is known."""
         parts = [f"{self.n_runs} run{'s' if self.n_runs != 1 else ''}"]
-        named = {"seed": "seed", "version": "slotwise", "commit": "commit"}
-        parts += [
-            f"{word} {self.config[key]}"
-            for key, word in named.items()
-            if self.config.get(key) is not None
-        ]
+        for key, word in {"seed": "seed", "version": "slotwise", "commit": "commit"}.items():
+            if self.config.get(key) is not None:
+                parts.append(f"{word} {self.config[key]}")
         return "  ·  ".join(parts)
 
     @property
@@ -210,10 +205,12 @@ class Setting:
 
     def policy_name(self, label: str) -> str:
         """Return the registered name of the policy behind a label."""
-        for policy in self.config.get("policies", ()):
-            if policy["label"] == label:
-                return str(policy["name"])
-        return label.partition("/")[0]
+        return str(self._policy(label).get("name", label.partition("/")[0]))
+
+    def _policy(self, label: str) -> Mapping[str, Any]:
+        """Return what the settings say of a policy; nothing where they do not list it."""
+        listed = self.config.get("policies", ())
+        return next((policy for policy in listed if policy["label"] == label), {})
 
     def labels_of_policy(self, labels: Sequence[str], name: str) -> list[str]:
         """Return those of `labels` that stand for the policy registered as `name`."""
@@ -245,10 +242,9 @@ class Setting:
 
     def gamma_scale(self, label: str) -> float | None:
         """Return the `gamma_scale` of a label, None if it has none."""
-        for policy in self.config.get("policies", ()):
-            if policy["label"] == label and "gamma_scale" in policy.get("settings", {}):
-                return float(policy["settings"]["gamma_scale"])
-        return 1.0 if label == style.SUBJECT else None
+        usual = 1.0 if label == style.SUBJECT else None
+        scale = self._policy(label).get("settings", {}).get("gamma_scale", usual)
+        return None if scale is None else float(scale)
 
 
 NARROW_INCHES = 2.6
@@ -293,6 +289,12 @@ PANELS = (
 )
 
 
+def panel_of(metric: str) -> Panel:
+    """Return the panel of a metric; a plain one where the figures have none."""
+    plain = Panel(metric, metric.capitalize(), "")
+    return next((panel for panel in PANELS if panel.metric == metric), plain)
+
+
 def labels_of(panel: Panel, results: Results) -> tuple[list[str], list[str]]:
     """Return the labels a panel shows and those it leaves out."""
     setting = Setting.of(results)
@@ -322,7 +324,13 @@ def draw_panel(axes: Axes, panel: Panel, results: Results, log: str = "none") ->
         if not len(curve.rounds):
             endless.append(label)
             continue
-        _draw_line(axes, curve, look[label], is_mark=label == style.ORACLE)
+        is_mark = label == style.ORACLE
+        colour = look[label].colour
+        axes.fill_between(*curve[:1], *curve[2:], color=colour, alpha=0.18, linewidth=0, zorder=2)
+        (line,) = axes.plot(*curve[:2], color=colour, zorder=4 if is_mark else 3)
+        style.dash(line, look[label])
+        if is_mark:
+            line.set_linewidth(1.4)
         name = setting.dagger_name(label, longest=16)
         ends.append(style.EndLabel(name, float(curve.mean[-1]), look[label]))
     if panel.has_optimal_line:
@@ -350,25 +358,12 @@ def _drawable(curve: Curve, first_share: float) -> Curve:
     return Curve(rounds[keep], mean[keep], low[keep], high[keep])
 
 
-def _draw_line(axes: Axes, curve: Curve, stroke: style.Stroke, *, is_mark: bool) -> None:
-    band: dict[str, Any] = {"color": stroke.colour, "alpha": 0.18, "linewidth": 0}
-    axes.fill_between(curve.rounds, curve.low, curve.high, zorder=2, **band)
-    (line,) = axes.plot(curve.rounds, curve.mean, color=stroke.colour, zorder=4 if is_mark else 3)
-    if stroke.dashes is not None:
-        line.set_dashes(stroke.dashes)
-        line.set_dash_capstyle("butt")
-    if is_mark:
-        line.set_linewidth(1.4)
-
-
 def _settle_axes(axes: Axes, panel: Panel, results: Results) -> None:
     """Set limits and ticks; the vertical axis starts at zero unless regret is negative."""
     axes.set_xlim(0, results.n_rounds)
     axes.set_xlabel("rounds", loc="right", labelpad=2)
-    axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
-    axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(FuncFormatter(lambda value, _: style.readable(value)))
+    style.number_axis(axes.xaxis, steps=(1, 2, 5, 10))
+    style.number_axis(axes.yaxis)
     lowest, highest = axes.dataLim.y0, axes.dataLim.y1
     if not np.isfinite([lowest, highest]).all():
         lowest, highest = 0.0, 0.0
@@ -389,9 +384,9 @@ def _scale_axes(axes: Axes, results: Results, log: str) -> None:
         axes.set_xlim(int(results.rounds[0]), max(results.n_rounds, 2))
     if log in ("y", "both"):
         axes.set_yscale("symlog", linthresh=1.0)
-    if log != "none":
+    if log != "none":  # a scale brings a formatter of its own
         for axis in (axes.xaxis, axes.yaxis):
-            axis.set_major_formatter(FuncFormatter(lambda value, _: style.readable(value)))
+            axis.set_major_formatter(style.readable_ticks())
 
 
 def _write_note(axes: Axes, note: str) -> None:

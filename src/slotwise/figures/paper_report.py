@@ -14,7 +14,7 @@ from markupsafe import Markup
 from slotwise import metrics
 from slotwise.errors import InvalidInput
 from slotwise.figures import style
-from slotwise.figures.canvas import USUAL_FORMATS, ThemedSvg, dark_rules, rendered
+from slotwise.figures.canvas import USUAL_FORMATS, dark_rules, rendered, themed_colours, themed_svg
 from slotwise.figures.claims import (
     CLAIMS,
     SUB_LINEAR_BELOW,
@@ -33,6 +33,9 @@ from slotwise.simulation.results import Results
 
 METRICS = ("regret", "shortfall")
 
+Rows = list[tuple[str, list[str]]]
+"""A table: the name of each row, and its cells."""
+
 
 class BesidePaper(NamedTuple):
     """One policy that is not in the paper: its means after the last round, next to Con-UCB's.
@@ -42,38 +45,33 @@ class BesidePaper(NamedTuple):
     """
 
     name: str
-    rows: list[tuple[str, list[str]]]
+    rows: Rows
 
 
 def compare_beside(results: Sequence[Results]) -> list[BesidePaper]:
     """Return a comparison for each policy that ran with all of the paper's."""
-    rows: dict[str, list[tuple[str, list[str]]]] = {}
+    rows: dict[str, Rows] = {}
     for each in results:
         setting = Setting.of(each)
         for label in each.labels:
             if not setting.is_in_paper(label):
+                name = style.display_name(label, 60)
+                if label == default_policy().name:
+                    name += ", the default policy of slotwise"
                 row = (setting.heading, _compared(each, setting, label))
-                rows.setdefault(label, []).append(row)
-    return [BesidePaper(_introduced(label), found) for label, found in rows.items()]
-
-
-def _introduced(label: str) -> str:
-    default = ", the default policy of slotwise" if label == default_policy().name else ""
-    return f"{style.display_name(label, 60)}{default}"
+                rows.setdefault(name, []).append(row)
+    return [BesidePaper(name, found) for name, found in rows.items()]
 
 
 def _compared(results: Results, setting: Setting, label: str) -> list[str]:
-    def mean(one: str, metric: str) -> float:
-        return float(results.final(one, metric).mean())
-
     ours = setting.labels_of_policy(results.labels, style.SUBJECT)
-    best = min(ours, key=lambda one: mean(one, "regret"))
-    name = style.display_name(best)
-    cells = (
-        (style.measured(mean(label, m)), f"{style.measured(mean(best, m))} ({name})")
-        for m in METRICS
-    )
-    return [cell for pair in cells for cell in pair]
+    best = min(ours, key=lambda one: results.final(one, "regret").mean())
+    cells = []
+    for metric in METRICS:
+        means = [float(results.final(one, metric).mean()) for one in (label, best)]
+        own, theirs = map(style.measured, means)
+        cells += [own, f"{theirs} ({style.display_name(best)})"]
+    return cells
 
 
 TABLE_METRICS = ("regret", "violation", "shortfall", "reward", "ratio")
@@ -87,8 +85,8 @@ class Chapter:
     results: Results
     figure_name: str
     facts: list[tuple[str, str]]
-    rows: list[tuple[str, list[str]]]
-    bound_rows: list[tuple[str, list[str]]]
+    rows: Rows
+    bound_rows: Rows
     findings: list[Finding]
 
     @property
@@ -154,10 +152,8 @@ class ReportPage:
 def gather(results: Sequence[Results], sweeps: Sequence[Results]) -> ReportPage:
     """Judge and tabulate `results`, one experiment per data set, and the `sweeps`."""
     names = _distinct_names([*results, *sweeps])
-    chapters = [
-        _chapter(each, name) for each, name in zip(results, names[: len(results)], strict=True)
-    ]
-    swept = [_chapter(each, name) for each, name in zip(sweeps, names[len(results) :], strict=True)]
+    found = [_chapter(each, name) for each, name in zip([*results, *sweeps], names, strict=True)]
+    chapters, swept = found[: len(results)], found[len(results) :]
     findings = [finding for chapter in chapters for finding in chapter.findings]
     headline, *rest = conclude(findings, [chapter.setting for chapter in chapters])
     return ReportPage(chapters, swept, compare_beside(results), headline, rest)
@@ -186,11 +182,11 @@ def _final(results: Results, label: str, metric: str) -> str:
 
 def _facts(setting: Setting) -> list[tuple[str, str]]:
     config, optimum = setting.config, setting.config["optimum"]
-    dataset = config["dataset"]
+    dataset, notes = config["dataset"], config["dataset"].get("notes", "")
     facts = [
         ("Experiment", str(config.get("experiment", ""))),
         ("Data", f"{setting.full_title}; {dataset.get('source', '')}".strip("; ")),
-        ("Notes", _sentences(dataset.get("notes", ""))),
+        ("Notes", notes if isinstance(notes, str) else "; ".join(notes)),
         ("Links, slots", f"{config['n_links']}, {config['n_slots']}"),
         ("Floor", setting.floor_sentence.removeprefix("floor ")),
         ("Feedback", setting.delay_sentence.removeprefix("late feedback: ")),
@@ -207,11 +203,7 @@ def _facts(setting: Setting) -> list[tuple[str, str]]:
     return [(name, value) for name, value in facts if value and value != "–"]
 
 
-def _sentences(notes: str | Sequence[str]) -> str:
-    return notes if isinstance(notes, str) else "; ".join(notes)
-
-
-def _bound_rows(results: Results, setting: Setting) -> list[tuple[str, list[str]]]:
+def _bound_rows(results: Results, setting: Setting) -> Rows:
     """Return measured regret and shortfall of each Con-UCB next to their bounds."""
     config = setting.config
     useful = metrics.first_useful_round(
@@ -265,13 +257,10 @@ def templates(*folders: Path, is_html: bool) -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
     )
     environment.filters["cell"] = markdown_cell
-    environment.filters["notes_as_markdown"] = _paragraphs_as_markdown
+    environment.filters["notes_as_markdown"] = lambda html: (
+        html.replace("<p>", "").replace("</p>\n", "\n\n").rstrip() + "\n"
+    )
     return environment
-
-
-def _paragraphs_as_markdown(html: str) -> str:
-    """Return HTML paragraphs of plain text as Markdown."""
-    return html.replace("<p>", "").replace("</p>\n", "\n\n").rstrip() + "\n"
 
 
 def markdown_cell(text: str) -> str:
@@ -322,15 +311,15 @@ def write_report(
     folder = directory / "figures"
     folder.mkdir(parents=True, exist_ok=True)
     figures: list[Path] = []
-    drawings: dict[str, ThemedSvg] = {}
+    drawings: dict[str, Markup] = {}
     for chapter in (*page.chapters, *page.sweeps):
         name, files = chapter.figure_name, pictures.of(chapter.results)
         for kind, contents in files.items():
             figures.append(folder / f"{name}.{kind}")
             figures[-1].write_bytes(contents)
-        drawings[name] = ThemedSvg.of(files["svg"].decode(), prefix=f"f{len(drawings)}")
+        drawings[name] = Markup(themed_svg(files["svg"].decode(), prefix=f"f{len(drawings)}"))
     colours = {style.INK, style.MUTED, style.GRID, style.BACKGROUND}.union(
-        *(svg.colours for svg in drawings.values())
+        *map(themed_colours, drawings.values())
     )
     html, markdown = directory / "report.html", directory / "report.md"
     shared = {
@@ -344,7 +333,7 @@ def write_report(
         .get_template("report.html.jinja")
         .render(
             **shared,
-            drawings={name: Markup(svg) for name, svg in drawings.items()},
+            drawings=drawings,
             dark_rules=dark_rules(colours),
         ),
         encoding="utf-8",

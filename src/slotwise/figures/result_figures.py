@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
+from matplotlib.ticker import FuncFormatter, NullLocator
 
 from slotwise import metrics
 from slotwise.arrays import Floats
@@ -24,7 +24,15 @@ from slotwise.figures.canvas import (
     save_figure,
     write_frame,
 )
-from slotwise.figures.panels import PANELS, Panel, Setting, draw_panel, labels_of, meaning_of
+from slotwise.figures.panels import (
+    PANELS,
+    Panel,
+    Setting,
+    draw_panel,
+    labels_of,
+    meaning_of,
+    panel_of,
+)
 from slotwise.simulation.results import Results
 
 SIZE_INCHES = (13.6, 8.3)
@@ -83,9 +91,7 @@ def draw_finals(
         )
         stroke = look[label]
         (line,) = axes.plot([0, 0.075], [level] * 2, color=stroke.colour, linewidth=2.2)
-        if stroke.dashes is not None:
-            line.set_dashes(tuple(dash * 0.6 for dash in stroke.dashes))
-            line.set_dash_capstyle("butt")
+        style.dash(line, stroke, scale=0.6)
         name = setting.dagger_name(label, longest=18)
         style.write(axes, (0.1, level), name, fontsize=8.5, va="center")
         for metric, place in zip(columns, places, strict=True):
@@ -141,7 +147,11 @@ def draw_segments(results: Results) -> Figure:
             label="best, knows visitors",
         )
         for place, label in enumerate(results.labels):
-            gains = np.array([_gain(results, label, value, best[value][1]) for value in values])
+            totals = results.totals[label]
+            earned = np.array(
+                [totals[f"reward:{v}"][:, -1] / totals[f"rounds:{v}"][:, -1] for v in values]
+            )
+            gains = 100.0 * (earned / np.array([[best[value][1]] for value in values]) - 1.0)
             spread = 2.0 * gains.std(axis=1) / np.sqrt(gains.shape[1])
             offset = 0.5 * ((place + 0.5) / len(results.labels) - 0.5)
             axes.errorbar(
@@ -161,13 +171,6 @@ def draw_segments(results: Results) -> Figure:
         setting = Setting.of(results)
         write_frame(figure, setting, f"Segments: {setting.figure_title}")
     return figure
-
-
-def _gain(results: Results, label: str, value: str, blind: float) -> np.ndarray:
-    totals = results.totals[label]
-    earned = totals[f"reward:{value}"][:, -1] / totals[f"rounds:{value}"][:, -1]
-    gain: np.ndarray = 100.0 * (earned / blind - 1.0)
-    return gain
 
 
 PANEL_INCHES = 4.5
@@ -192,21 +195,20 @@ def draw_several_floors(results: Results) -> Figure:
             3, n_columns, left=0.0404, right=0.898, top=0.88, bottom=0.064, wspace=0.56, hspace=0.46
         )
         for place, metric in enumerate(("regret", "reward")):
-            draw_panel(figure.add_subplot(grid[0, place]), _panel(metric), results)
+            draw_panel(figure.add_subplot(grid[0, place]), panel_of(metric), results)
         in_two_lines = {f"shortfall:{name}": name.replace("/", "/\n") for name in names}
         columns = {"regret": "regret", **in_two_lines}
         meaning = "regret, and the shortfall of each floor"
-        draw_finals(figure.add_subplot(grid[0, 2]), results, columns, meaning, _note(setting))
+        hidden = len(setting.floor_names) - MAX_COLUMNS
+        note = "The oracle is the best fixed mix under all floors."
+        if hidden > 0:
+            note = f"{hidden} more floors are in the file."
+        draw_finals(figure.add_subplot(grid[0, 2]), results, columns, meaning, note)
         for place, name in enumerate(names):
             for row, panel in enumerate(_floor_panels(name, setting), start=1):
                 draw_panel(figure.add_subplot(grid[row, place]), panel, results)
         write_frame(figure, setting, setting.figure_title)
     return figure
-
-
-def _panel(metric: str) -> Panel:
-    (found,) = (panel for panel in PANELS if panel.metric == metric)
-    return found
 
 
 def _floor_panels(name: str, setting: Setting) -> tuple[Panel, Panel]:
@@ -220,13 +222,6 @@ def _floor_panels(name: str, setting: Setting) -> tuple[Panel, Panel]:
     )
 
 
-def _note(setting: Setting) -> str:
-    hidden = len(setting.floor_names) - MAX_COLUMNS
-    if hidden > 0:
-        return f"{hidden} more floors are in the file."
-    return "The oracle is the best fixed mix under all floors."
-
-
 SWEEP_SIZE_INCHES = (13.6, 4.7)
 MIN_SCALES = 4
 SWEPT_METRICS = ("regret", "violation", "shortfall")
@@ -234,16 +229,9 @@ CLOSEST_TICKS = 0.14
 """Tick labels closer than this share of the axis would overlap."""
 
 
-class Swept(NamedTuple):
-    """A label of the sweep and its scale of γ."""
-
-    label: str
-    scale: float
-
-
 def is_sweep(results: Results) -> bool:
     """Return whether a results file holds Con-UCB at enough scales of γ to draw a curve."""
-    return len({swept.scale for swept in _swept(results)}) >= MIN_SCALES
+    return len({*_swept(results).values()}) >= MIN_SCALES
 
 
 def draw_sweep(results: Results) -> Figure:
@@ -253,41 +241,38 @@ def draw_sweep(results: Results) -> Figure:
     intervals. Policies without γ are horizontal lines.
     """
     swept = _swept(results)
-    if len({each.scale for each in swept}) < 2:
+    if len({*swept.values()}) < 2:
         rule = "results of Con-UCB with two or more values of `gamma_scale`"
         raise InvalidInput.of("results", rule, list(results.labels))
     setting = Setting.of(results)
-    panels = [panel for panel in PANELS if panel.metric in SWEPT_METRICS]
     with house_style():
         figure = ShownFigure(figsize=SWEEP_SIZE_INCHES)
         grid = figure.add_gridspec(
             1, 3, left=0.0404, right=0.92, top=0.7, bottom=0.185, wspace=0.46
         )
-        for place, panel in enumerate(panels):
-            _draw_panel(figure.add_subplot(grid[0, place]), panel, results, swept)
+        for place, metric in enumerate(SWEPT_METRICS):
+            _draw_panel(figure.add_subplot(grid[0, place]), panel_of(metric), results, swept)
         write_frame(figure, setting, setting.figure_title)
     return figure
 
 
-def _swept(results: Results) -> list[Swept]:
+def _swept(results: Results) -> dict[str, float]:
+    """Return the scale of γ of each Con-UCB, the largest first."""
     setting = Setting.of(results)
-    scales = {label: setting.gamma_scale(label) for label in results.labels}
-    found = [
-        Swept(label, scale)
-        for label, scale in scales.items()
-        if scale is not None and setting.policy_name(label) == style.SUBJECT
-    ]
-    return sorted(found, key=lambda swept: -swept.scale)
+    ours = setting.labels_of_policy(results.labels, style.SUBJECT)
+    scales = {label: setting.gamma_scale(label) for label in ours}
+    found = {label: scale for label, scale in scales.items() if scale is not None}
+    return dict(sorted(found.items(), key=lambda swept: -swept[1]))
 
 
-def _draw_panel(axes: Axes, panel: Panel, results: Results, swept: Sequence[Swept]) -> None:
+def _draw_panel(axes: Axes, panel: Panel, results: Results, swept: Mapping[str, float]) -> None:
     look = style.strokes([style.SUBJECT, *results.labels])
     main = look[style.SUBJECT]
-    scales = np.array([each.scale for each in swept])
+    scales = np.array([*swept.values()])
     axes.set_xscale("log")
     axes.set_xlim(scales.max() * 1.12, scales.min() / 1.12)  # printed γ on the left
-    ends = _draw_others(axes, panel, results, {each.label for each in swept}, look)
-    finals = [metrics.mean_interval(results.final(each.label, panel.metric)) for each in swept]
+    ends = _draw_others(axes, panel, results, swept, look)
+    finals = [metrics.mean_interval(results.final(label, panel.metric)) for label in swept]
     mean, low, high = (np.array([float(final[part]) for final in finals]) for part in range(3))
     axes.fill_between(scales, low, high, color=main.colour, alpha=0.18, linewidth=0, zorder=2)
     axes.errorbar(
@@ -314,7 +299,7 @@ def _draw_others(
     axes: Axes,
     panel: Panel,
     results: Results,
-    swept: set[str],
+    swept: Container[str],
     look: dict[str, style.Stroke],
 ) -> list[style.EndLabel]:
     """Draw the policies without γ as horizontal lines with their bands."""
@@ -336,8 +321,7 @@ def _dress(axes: Axes, scales: Floats, lowest: float) -> None:
     axes.autoscale(axis="y")
     high = axes.get_ylim()[1]
     axes.set_ylim(lowest * 1.1, high if high > lowest else lowest + 1.0)
-    axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: style.readable(value)))
+    style.number_axis(axes.yaxis)
     axes.xaxis.set_major_locator(NullLocator())
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xticks(_readable_ticks(scales))
@@ -460,11 +444,7 @@ def _chosen_panel(metric: str, results: Results) -> Panel:
     if metric not in results.metrics:
         rule = f"one of {', '.join(results.metrics)}"
         raise InvalidInput.of("panels", rule, metric)
-    Setting.of(results)
-    for panel in PANELS:
-        if panel.metric == metric:
-            return replace(panel, meaning="")
-    return Panel(metric, metric.capitalize(), "")
+    return replace(panel_of(metric), meaning="")
 
 
 def draw_results(

@@ -11,6 +11,9 @@ from typing import Any, NamedTuple
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from slotwise.arrays import Floats
 
@@ -125,6 +128,24 @@ def write_heading(axes: Axes, title: str, meaning: str) -> None:
     """Write the title of a panel and its explanation above it."""
     write(axes, (0, 1.125), title, fontsize=11, fontweight="bold", va="bottom")
     write(axes, (0, 1.055), meaning, fontsize=8.5, color=MUTED, va="bottom")
+
+
+def dash(line: Line2D, stroke: Stroke, scale: float = 1.0) -> None:
+    """Give a line the dashes of its stroke."""
+    if stroke.dashes is not None:
+        line.set_dashes(tuple(dash * scale for dash in stroke.dashes))
+        line.set_dash_capstyle("butt")
+
+
+def readable_ticks() -> FuncFormatter:
+    """Return what writes the numbers of an axis."""
+    return FuncFormatter(lambda value, _: readable(value))
+
+
+def number_axis(axis: Axis, n_ticks: int = 5, steps: Sequence[float] = (1, 2, 2.5, 5, 10)) -> None:
+    """Give an axis at most so many ticks, at numbers that people can read."""
+    axis.set_major_locator(MaxNLocator(n_ticks, steps=steps))
+    axis.set_major_formatter(readable_ticks())
 
 
 # A policy that is not listed here is drawn too: under its label, in a line of its own.
