@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from slotwise.arrays import Floats
-from slotwise.compile import hot, switching
+from slotwise.compile import switching
 from slotwise.errors import InvalidInput
-from slotwise.selection.page_search import Entries, Objective, Search, new_search
+from slotwise.selection.page_search import Entries, Objective, new_search
 from slotwise.selection.page_within_rules import best_within
 from slotwise.selection.rules import SlotRule, settle_rules
 from slotwise.selection.solve import check_kinds, check_page, check_rates
@@ -88,36 +88,40 @@ def frontier(
             second = clicks if value_weight > 0.0 else value
             best = np.lexsort((-second, -(value_weight * value + click_weight * clicks)))[:n_slots]
             return float(weights[:n_slots] @ clicks[best]), float(weights[:n_slots] @ value[best])
-        return _page_at(entries, n_slots, Objective(value_weight, click_weight), search)
+        found = top_page(entries, n_slots, Objective(value_weight, click_weight), search)
+        return found[1], found[0]
 
-    corners = [page(1.0, 0.0)]
-    ahead = [page(0.0, 1.0)]
-    prices: list[float] = []
-    while ahead:
-        (few_clicks, few_value), (many_clicks, many_value) = corners[-1], ahead[-1]
-        if many_clicks - few_clicks <= TIE * many_clicks:
-            ahead.pop()
-            continue
-        price = max(0.0, (few_value - many_value) / (many_clicks - few_clicks))
-        between = page(1.0, price)
-        gain = between[1] - few_value + price * (between[0] - few_clicks)
-        is_between = few_clicks < between[0] < many_clicks
-        if is_between and gain > TIE * (few_value + price * few_clicks):
-            ahead.append(between)
-        else:
-            corners.append(ahead.pop())
-            prices.append(price)
+    corners, prices = corners_of(page)
     floors, values = np.array(corners).T
     return Frontier(floors.copy(), values.copy(), np.array(prices))
 
 
-@hot
-def _page_at(
-    entries: Entries, n_slots: int, objective: Objective, search: Search
-) -> tuple[float, float]:
-    """Return clicks and value of the best page."""
-    best = top_page(entries, n_slots, objective, search)
-    return best[1], best[0]
+AnyPage = TypeVar("AnyPage", bound=tuple[Any, ...])
+"""A page: its clicks, its value, and what else a caller notes of it."""
+
+
+def corners_of(page: Callable[[float, float], AnyPage]) -> tuple[list[AnyPage], list[float]]:
+    """Return the pages at the corners of a frontier, fewest clicks first, and prices between them.
+
+    `page` returns the best page at weights of value and of clicks. Two pages meet at a price; where
+    the best page at that price is better than both, it lies between them.
+    """
+    corners, ahead, prices = [page(1.0, 0.0)], [page(0.0, 1.0)], []
+    while ahead:
+        few, many = corners[-1], ahead[-1]
+        more_clicks = many[0] - few[0]
+        if more_clicks <= TIE * many[0]:
+            ahead.pop()
+            continue
+        price = max(0.0, (few[1] - many[1]) / more_clicks)
+        between = page(1.0, price)
+        gain = between[1] - few[1] + price * (between[0] - few[0])
+        if few[0] < between[0] < many[0] and gain > TIE * (few[1] + price * few[0]):
+            ahead.append(between)
+        else:
+            corners.append(ahead.pop())
+            prices.append(price)
+    return corners, prices
 
 
 def _frontier_for_kinds(
@@ -134,21 +138,15 @@ def _frontier_for_kinds(
     """
     rows, click_rows, weights = check_kinds(value, clicks, n_slots, shares)
     of_kinds = [
-        frontier(v, c, n_slots, slot_weights=slot_weights)
-        for v, c in zip(rows, click_rows, strict=True)
+        (share, frontier(v, c, n_slots, slot_weights=slot_weights))
+        for share, v, c in zip(weights, rows, click_rows, strict=True)
     ]
-    prices = np.concatenate([curve.shadow_prices for curve in of_kinds])
-    more_clicks = np.concatenate(
-        [share * np.diff(curve.floors) for share, curve in zip(weights, of_kinds, strict=True)]
-    )
+    prices = np.concatenate([curve.shadow_prices for _, curve in of_kinds])
+    more_clicks = np.concatenate([share * np.diff(curve.floors) for share, curve in of_kinds])
     order = np.argsort(prices, kind="stable")
     order = order[more_clicks[order] > 0.0]
-    first_clicks = sum(
-        share * curve.floors[0] for share, curve in zip(weights, of_kinds, strict=True)
-    )
-    first_value = sum(
-        share * curve.values[0] for share, curve in zip(weights, of_kinds, strict=True)
-    )
+    first_clicks = sum(share * curve.floors[0] for share, curve in of_kinds)
+    first_value = sum(share * curve.values[0] for share, curve in of_kinds)
     floors = first_clicks + np.concatenate([[0.0], np.cumsum(more_clicks[order])])
     paid = np.cumsum(prices[order] * more_clicks[order])
     return Frontier(floors, first_value - np.concatenate([[0.0], paid]), prices[order])

@@ -31,6 +31,7 @@ from slotwise.arrays import Floats, Links
 from slotwise.compile import switching
 from slotwise.errors import InvalidInput
 from slotwise.extras import naming_extra
+from slotwise.selection.frontier import corners_of
 from slotwise.selection.page_rules import PageRules
 from slotwise.selection.page_within_rules import best_within
 from slotwise.selection.rules import SlotRule, settle_rules
@@ -135,13 +136,11 @@ def solve_kinds(
 def _corners(
     value: Floats, clicks: Floats, weights: Floats, rules: PageRules | None
 ) -> list[_Corner]:
-    """Return the pages at the corners of the frontier of one kind, fewest clicks first.
+    """Return the pages at the corners of the frontier of one kind, fewest clicks first."""
 
-    Two pages meet at a price; where the best page at that price is better than both, it lies
-    between them.
-    """
-
-    def page(score: Floats, second: Floats) -> _Corner:
+    def page(value_weight: float, click_weight: float) -> _Corner:
+        score = value_weight * value + click_weight * clicks
+        second = clicks if value_weight > 0.0 else value
         links, weight, parts = np.lexsort((-second, -score)), weights, np.ones(len(weights))
         if rules is not None:
             switching(best_within)(rules, score, second)
@@ -153,21 +152,7 @@ def _corners(
         links = links[: len(weight)]
         return _Corner(float(weight @ clicks[links]), float(weight @ value[links]), links, parts)
 
-    corners, ahead = [page(value, clicks)], [page(clicks, value)]
-    while ahead:
-        few, many = corners[-1], ahead[-1]
-        if many.clicks - few.clicks <= TIE * many.clicks:
-            ahead.pop()
-            continue
-        price = max(0.0, (few.value - many.value) / (many.clicks - few.clicks))
-        between = page(value + price * clicks, clicks)
-        gain = between.value - few.value + price * (between.clicks - few.clicks)
-        is_between = few.clicks < between.clicks < many.clicks
-        if is_between and gain > TIE * (few.value + price * few.clicks):
-            ahead.append(between)
-        else:
-            corners.append(ahead.pop())
-    return corners
+    return corners_of(page)[0]
 
 
 def _around(pages: list[_Corner], wanted: float) -> tuple[_Corner, _Corner, float]:
