@@ -94,28 +94,14 @@ def sampled_cut(entries: Entries, n_slots: int, objective: Objective, search: Se
 
 
 @inner
-def _list_all(entries: Entries, search: Search) -> None:
-    """List all entries."""
+def _score(entries: Entries, objective: Objective, search: Search) -> None:
+    """Score some entries; a word of minus infinity follows."""
     value, clicks, n_entries = entries
-    listed, of_value, of_clicks = search.listed, search.listed_value, search.listed_clicks
-    for i in range(n_entries):
-        of_value[i] = value[i]
-    for i in range(n_entries):
-        of_clicks[i] = clicks[i]
-    for i in range(n_entries):
-        listed[i] = i
-    search.sizes[N_LISTED] = n_entries
-
-
-@inner
-def _score_list(objective: Objective, search: Search) -> None:
-    """Score what is listed; a word of minus infinity follows."""
-    of_value, of_clicks, scores = search.listed_value, search.listed_clicks, search.listed_score
     value_weight, click_weight = objective
-    n_listed = search.sizes[N_LISTED]
-    for k in range(n_listed):
-        scores[k] = value_weight * of_value[k] + click_weight * of_clicks[k]
-    for k in range(n_listed, n_listed + WORD):
+    scores = search.listed_score
+    for k in range(n_entries):
+        scores[k] = value_weight * value[k] + click_weight * clicks[k]
+    for k in range(n_entries, n_entries + WORD):
         scores[k] = -np.inf
 
 
@@ -171,7 +157,7 @@ def _threshold_in_list(
             elif n_listed < n_slots + SPARE:
                 numbers[REACH] *= 1.15
         if n_listed >= n_slots:
-            _score_list(objective, search)
+            _score(Entries(of_value, of_clicks, n_listed), objective, search)
             threshold = _listed_threshold(n_slots, max(expected, cut), search)
             if cut < threshold - _tolerance(click_weight):
                 break
@@ -217,20 +203,32 @@ def _expected_threshold(objective: Objective, is_first: bool, search: Search) ->
 
 
 @inner
-def _found(
-    entries: Entries,
-    click_weight: float,
-    expected: float,
-    threshold: float,
-    is_first: bool,
-    search: Search,
+def _find(
+    entries: Entries, n_slots: int, objective: Objective, is_listed: bool, search: Search
 ) -> Found:
-    """Return the page that ends at `threshold`, and remember it for the next one."""
-    numbers, is_listed = search.numbers, search.sizes[IS_LISTED] == 1
+    """Find the best page, among listed entries or among all; note it for the next."""
+    value, clicks, n_entries = entries
+    value_weight, click_weight = objective
+    sizes, numbers = search.sizes, search.numbers
+    is_first = sizes[N_LISTED] == 0
+    expected = _expected_threshold(objective, is_first, search)
+    sizes[IS_LISTED] = is_listed
+    if is_listed:
+        threshold = _threshold_in_list(entries, n_slots, objective, expected, search)
+    else:
+        sizes[N_LISTED] = n_entries
+        if n_entries < LANES:
+            _score(entries, objective, search)
+            threshold = _listed_threshold(n_slots, expected, search)
+        else:
+            below, above, n_above = score_all(
+                value, clicks, n_entries, value_weight, click_weight, expected, search.listed_score
+            )
+            threshold = _threshold_from(below, above, n_above, n_slots, search)
     n_reaching, page_value, page_clicks, slope = page_sums(
         search.listed_score,
-        search.listed_value if is_listed else entries.value,
-        search.listed_clicks if is_listed else entries.clicks,
+        search.listed_value if is_listed else value,
+        search.listed_clicks if is_listed else clicks,
         _n_summed(search),
         threshold - TIE * threshold,
         threshold,
@@ -248,35 +246,13 @@ def _found(
 @inner
 def find_among_all(entries: Entries, n_slots: int, objective: Objective, search: Search) -> Found:
     """Find the best page by looking at all entries."""
-    value, clicks, n_entries = entries
-    value_weight, click_weight = objective
-    sizes = search.sizes
-    is_first = sizes[N_LISTED] == 0
-    expected = _expected_threshold(objective, is_first, search)
-    sizes[IS_LISTED] = n_entries < LANES
-    if n_entries < LANES:
-        _list_all(entries, search)
-        _score_list(objective, search)
-        threshold = _listed_threshold(n_slots, expected, search)
-    else:
-        sizes[N_LISTED] = n_entries
-        below, above, n_above = score_all(
-            value, clicks, n_entries, value_weight, click_weight, expected, search.listed_score
-        )
-        threshold = _threshold_from(below, above, n_above, n_slots, search)
-    return _found(entries, objective.click_weight, expected, threshold, is_first, search)
+    return _find(entries, n_slots, objective, False, search)
 
 
 @inner
 def find_page(entries: Entries, n_slots: int, objective: Objective, search: Search) -> Found:
     """Find the best page, in a large pool among the entries above a cut."""
-    if entries.n_entries <= SMALL_POOL:
-        return find_among_all(entries, n_slots, objective, search)
-    is_first = search.sizes[N_LISTED] == 0
-    expected = _expected_threshold(objective, is_first, search)
-    search.sizes[IS_LISTED] = 1
-    threshold = _threshold_in_list(entries, n_slots, objective, expected, search)
-    return _found(entries, objective.click_weight, expected, threshold, is_first, search)
+    return _find(entries, n_slots, objective, entries.n_entries > SMALL_POOL, search)
 
 
 @inner
