@@ -21,11 +21,12 @@ from slotwise.policies.policy import (
     Policy,
     State,
     Visitor,
+    add_counts,
     new_counts,
     require_horizon,
 )
 from slotwise.problem import Problem
-from slotwise.selection.confidence import paper_upper, upper_with_open
+from slotwise.selection.confidence import paper_upper
 from slotwise.selection.floor_program import (
     new_program,
     rank_by_program,
@@ -37,7 +38,6 @@ from slotwise.selection.mix import Mix
 from slotwise.selection.page_rules import PageRules
 from slotwise.selection.page_within_rules import solve_within
 from slotwise.selection.price_search import BINDING
-from slotwise.selection.vectors.totals import whole_vectors
 from slotwise.selection.zones import PRICE, STATUS, Program
 
 MOST_EXTRA = 0.25
@@ -85,8 +85,7 @@ def _clicks_wanted(deficit: Deficit) -> float:
 class ConUCBState(NamedTuple):
     """Counts, and the floor program on their upper bounds, kept warm.
 
-    `open_views` are page views of each level and link whose feedback has yet to come. `gathered` is
-    a buffer for the counts of links whose bounds are computed together.
+    `open_views` are page views of each level and link whose feedback has yet to come.
     """
 
     n_slots: int
@@ -94,7 +93,6 @@ class ConUCBState(NamedTuple):
     counts: Counts
     open_views: Floats
     deficit: Deficit
-    gathered: Floats
     program: Program
     mix: Mix
 
@@ -125,45 +123,22 @@ def rank(state: ConUCBState, links: Links, worth: Floats) -> None:
 
 
 @inner
-def _set_bounds(state: ConUCBState, level: int, links: Links) -> None:
-    """Give the program the bounds of some links, whose counts are gathered: in vectors."""
-    total, n_views, n_open = state.gathered[0], state.gathered[1], state.gathered[2]
-    n_links = len(links)
-    for k in range(whole_vectors(n_links)):
-        total[k] = upper_with_open(total[k], n_views[k], n_open[k], state.gamma)
-    for k in range(n_links):
-        if level == 0:
-            set_clicks(state.program, links[k], total[k])
-        else:
-            set_value(state.program, links[k], total[k])
-
-
-@inner
-def _count(state: ConUCBState, level: int, links: Links, views: Floats, outcomes: Floats) -> None:
-    """Count views and outcomes, and gather the counts of the links."""
-    of_views, of_sums = state.counts.views[level], state.counts.sums[level]
-    total, n_views, n_open = state.gathered[0], state.gathered[1], state.gathered[2]
-    for k in range(len(links)):
-        link = links[k]
-        n_views[k] = of_views[link] + views[k]
-        total[k] = of_sums[link] + outcomes[k]
-        n_open[k] = state.open_views[level, link]
-        of_views[link] = n_views[k]
-        of_sums[link] = total[k]
+def _set_bound(state: ConUCBState, level: int, link: int) -> None:
+    """Give the program the bound of a link at a level."""
+    total, n_views = state.counts.sums[level, link], state.counts.views[level, link]
+    bound = paper_upper(total, n_views, state.gamma, state.open_views[level, link])
+    if level == 0:
+        set_clicks(state.program, link, bound)
+    elif level == len(state.counts.views) - 1:
+        set_value(state.program, link, bound)
 
 
 @hot
 def note_open(state: ConUCBState, level: int, links: Links, n_views: float) -> None:
     """Count page views whose feedback has yet to come: they narrow the bounds of their links."""
-    counts, gathered = state.counts, state.gathered
     for k in range(len(links)):
-        link = links[k]
-        state.open_views[level, link] += n_views
-        gathered[0, k] = counts.sums[level, link]
-        gathered[1, k] = counts.views[level, link]
-        gathered[2, k] = state.open_views[level, link]
-    if level == 0 or level == len(counts.views) - 1:
-        _set_bounds(state, level, links)
+        state.open_views[level, links[k]] += n_views
+        _set_bound(state, level, links[k])
 
 
 @hot
@@ -180,13 +155,9 @@ def learn(
     """Count, and move the bounds of the links that were counted; no other bound changes."""
     if level == 0:
         _note_clicks(state.deficit, views, outcomes)
-    size, has_bound = state.gathered.shape[1], level == 0 or level == len(state.counts.views) - 1
-    for begin in range(0, len(links), size):
-        end = min(begin + size, len(links))
-        some = links[begin:end]
-        _count(state, level, some, views[begin:end], outcomes[begin:end])
-        if has_bound:
-            _set_bounds(state, level, some)
+    add_counts(state.counts, level, links, views, outcomes)
+    for k in range(len(links)):
+        _set_bound(state, level, links[k])
 
 
 @dataclass(frozen=True)
@@ -264,7 +235,6 @@ class ConUCB(ConUCBFloors):
             counts=counts,
             open_views=np.zeros_like(counts.views),
             deficit=deficit,
-            gathered=np.zeros((3, whole_vectors(problem.n_links))),
             program=program,
             mix=program.mix,
         )

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from slotwise.compile import hot
+from slotwise.errors import InvalidInput
 from slotwise.policies.policy import (
     CountingPolicy,
     Counts,
@@ -23,7 +24,7 @@ from slotwise.policies.policy import (
     Links,
     State,
     Visitor,
-    check_failure_probability,
+    add_counts,
     check_horizon,
     check_positive,
     new_counts,
@@ -34,7 +35,6 @@ from slotwise.selection.confidence import (
     paper_gamma,
     paper_lower,
     paper_upper,
-    upper_with_open,
 )
 from slotwise.selection.mix import Mix
 from slotwise.selection.several_floors import (
@@ -110,7 +110,7 @@ def _set_bounds(state: ConUCBFloorsState, level: int, link: int) -> None:
     """Recompute the bounds of a link at a level, and what they say of it."""
     total, n_views = state.counts.sums[level, link], state.counts.views[level, link]
     n_open = state.open_views[level, link]
-    state.upper[level, link] = upper_with_open(total, n_views, n_open, state.gamma)
+    state.upper[level, link] = paper_upper(total, n_views, state.gamma, n_open)
     state.lower[level, link] = paper_lower(total, n_views, state.gamma)
     _set_rows(state, link)
 
@@ -135,12 +135,9 @@ def learn(
     outcomes: Floats,
 ) -> None:
     """Count, and move the bounds of the links that were counted; no other bound changes."""
-    counts = state.counts
+    add_counts(state.counts, level, links, views, outcomes)
     for k in range(len(links)):
-        link = links[k]
-        counts.views[level, link] += views[k]
-        counts.sums[level, link] += outcomes[k]
-        _set_bounds(state, level, link)
+        _set_bounds(state, level, links[k])
 
 
 @dataclass(frozen=True)
@@ -166,7 +163,8 @@ class ConUCBFloors(CountingPolicy):
     note_open: ClassVar[Any] = staticmethod(note_open)
 
     def __post_init__(self) -> None:
-        check_failure_probability(self.failure_probability)
+        if not 0 < self.failure_probability < 1:
+            raise InvalidInput.of("failure_probability", "in (0, 1)", self.failure_probability)
         check_positive("gamma_scale", self.gamma_scale)
         check_horizon(self.horizon)
 

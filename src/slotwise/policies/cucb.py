@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from slotwise.compile import hot, inner
+from slotwise.compile import hot
 from slotwise.policies.policy import (
     CountingPolicy,
     Counts,
@@ -27,24 +27,20 @@ from slotwise.selection.mix import Mix, new_mix
 from slotwise.selection.page_search import Search, new_search
 from slotwise.selection.share_slots import take_top_links
 from slotwise.selection.vectors.score_passes import aligned_zeros
-from slotwise.selection.vectors.totals import total_of, whole_vectors
+from slotwise.selection.vectors.totals import total_of
 
 NEVER_SHOWN = 1e150
 """Replaces 1 / sqrt(0): larger than any bound, so that links never shown come first."""
 
 
 class CUCBState(NamedTuple):
-    """Counts, and of each link the mean revenue and 1 / sqrt(views).
-
-    `gathered` is room for the counts of links whose bounds are computed together.
-    """
+    """Counts, and of each link the mean revenue and 1 / sqrt(views)."""
 
     n_slots: int
     counts: Counts
     mean: Floats
     width: Floats
     rounds: Floats
-    gathered: Floats
     search: Search
     mix: Mix
 
@@ -64,23 +60,6 @@ def rank(state: CUCBState, links: Links, worth: Floats) -> None:
         worth[k] = state.mean[links[k]] + bonus * state.width[links[k]]
 
 
-@inner
-def _set_bounds(state: CUCBState, links: Links) -> None:
-    """Set mean and width of some links; gathered first, they are computed in vectors."""
-    counts, last = state.counts, len(state.counts.views) - 1
-    mean, width, n_links = state.gathered[0], state.gathered[1], len(links)
-    for k in range(n_links):
-        mean[k] = counts.sums[last, links[k]]
-        width[k] = counts.views[last, links[k]]
-    for k in range(whole_vectors(n_links)):
-        mean[k] /= width[k]
-        width[k] = 1.0 / np.sqrt(width[k])
-    for k in range(n_links):
-        if counts.views[last, links[k]] > 0.0:
-            state.mean[links[k]] = mean[k]
-            state.width[links[k]] = width[k]
-
-
 @hot
 def learn(
     state: CUCBState,
@@ -98,8 +77,11 @@ def learn(
     add_counts(counts, level, links, views, outcomes)
     if level == last:
         state.rounds[0] += total_of(views) / state.n_slots
-        for begin in range(0, len(links), state.gathered.shape[1]):
-            _set_bounds(state, links[begin : begin + state.gathered.shape[1]])
+        for k in range(len(links)):
+            n_views = counts.views[last, links[k]]
+            if n_views > 0.0:
+                state.mean[links[k]] = counts.sums[last, links[k]] / n_views
+                state.width[links[k]] = 1.0 / np.sqrt(n_views)
 
 
 @dataclass(frozen=True)
@@ -138,7 +120,6 @@ class CUCB(CountingPolicy):
             mean=mean,
             width=width,
             rounds=np.zeros(1),
-            gathered=np.ones((2, whole_vectors(problem.n_links))),
             search=new_search(problem.n_links),
             mix=new_mix(problem.n_links),
         )

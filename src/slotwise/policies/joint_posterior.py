@@ -60,11 +60,7 @@ from slotwise.policies.policy import Floats, Links
 from slotwise.problem import Problem
 from slotwise.selection.page_search import Entries, Objective, Search
 from slotwise.selection.top_page import top_page
-from slotwise.selection.vectors.totals import (
-    list_marked,
-    total_of_products,
-    whole_vectors,
-)
+from slotwise.selection.vectors.totals import list_marked, total_of_products
 
 SHAPE = 1.0
 """The smaller parameter of a prior."""
@@ -84,10 +80,6 @@ TRIAL_GAIN, TRIAL_COST = 7.0, 2.0
 """How many views a link is tried for: factors of what a trial can bring and of what it costs."""
 
 
-GATHERED = int64(64)
-"""Links whose posteriors are computed together, in vectors."""
-
-
 class JointPosterior(NamedTuple):
     """Means and variances per level and link, and what they were computed with.
 
@@ -96,8 +88,7 @@ class JointPosterior(NamedTuple):
     what a link on the page was worth more than one not on it. `sales` are the typical sale by
     then, and the sums of outcomes and of their squares at the last level, of feedback that came
     view by view. `change` has what was forgotten of the counts; only the pool's means still
-    contain it. `is_stale` marks links whose counts have changed, `to_do` is room to list them and
-    `gathered` for their numbers.
+    contain it. `is_stale` marks links whose counts have changed, and `to_do` is room to list them.
     """
 
     mean: Floats
@@ -105,7 +96,6 @@ class JointPosterior(NamedTuple):
     width: Floats
     is_stale: NDArray[np.bool_]
     to_do: Links
-    gathered: Floats
     pool: Floats
     clock: Floats
     sales: Floats
@@ -127,7 +117,6 @@ def new_joint_posterior(
         width=np.zeros(problem.n_links),
         is_stale=np.ones(problem.n_links, np.bool_),
         to_do=np.zeros(problem.n_links + 1, np.int64),
-        gathered=np.zeros((4, GATHERED)),
         pool=0.5 ** np.arange(1.0, problem.n_levels + 1.0),
         clock=np.ones(problem.n_levels),
         sales=np.array([1.0, 0.0, 0.0]),
@@ -245,12 +234,13 @@ def refresh_posteriors(posterior: JointPosterior, evidence: Evidence, with_width
     Without widths, the links stay stale.
     """
     n_stale = list_marked(posterior.is_stale, posterior.to_do)
-    for begin in range(int64(0), n_stale, GATHERED):
-        links = posterior.to_do[begin : min(begin + GATHERED, n_stale)]
-        for level in range(len(posterior.pool)):
-            _refresh_rates(posterior, evidence, level, links)
-        if with_widths:
-            _refresh_widths(posterior, evidence, links)
+    for level in range(len(posterior.pool)):
+        prior = prior_mean(posterior, level)
+        unit = posterior.sales[UNIT] if level == len(posterior.pool) - 1 else 1.0
+        for k in range(n_stale):
+            _refresh_rate(posterior, evidence, level, posterior.to_do[k], prior, unit)
+    for k in range(n_stale if with_widths else 0):
+        _refresh_width(posterior, evidence, posterior.to_do[k])
     return n_stale
 
 
@@ -274,30 +264,19 @@ def _rounds_to_come(posterior: JointPosterior) -> float:
 
 
 @inner
-def _refresh_widths(posterior: JointPosterior, evidence: Evidence, links: Links) -> None:
-    """Recompute how far above their means the scores of links lie, which are then not stale."""
-    n_levels, n_links = posterior.mean.shape
-    n_computed = whole_vectors(len(links))
-    mean, variance, grown = posterior.gathered[0], posterior.gathered[1], posterior.gathered[2]
-    for k in range(n_computed):
-        mean[k] = variance[k] = 0.0
-    for level in range(n_levels - 1, -1, -1):
-        worth = posterior.worth[level]
-        for k in range(len(links)):
-            rate = posterior.mean[level, links[k]]
-            uncertainty = posterior.variance[level, links[k]]
-            mean[k], variance[k] = before_level(mean[k], variance[k], worth, rate, uncertainty)
-    for k in range(len(links)):
-        n_views = recent_views(posterior.change, evidence, int64(0), links[k])
-        n_views += evidence.open_views[0, links[k]]
-        grown[k] = n_links * (n_views + 1.0)
+def _refresh_width(posterior: JointPosterior, evidence: Evidence, link: int) -> None:
+    """Recompute how far above its mean the score of a link lies, which is then not stale."""
+    mean = variance = 0.0
+    for level in range(len(posterior.pool) - 1, -1, -1):
+        rate, uncertainty = posterior.mean[level, link], posterior.variance[level, link]
+        mean, variance = before_level(mean, variance, posterior.worth[level], rate, uncertainty)
+    n_views = recent_views(posterior.change, evidence, int64(0), link)
+    n_views += evidence.open_views[0, link]
     margin, views = posterior.margin[0], _rounds_to_come(posterior) * evidence.n_slots
-    for k in range(n_computed):
-        gain = TRIAL_GAIN * margin / (margin + TRIAL_COST * math.sqrt(variance[k]) + 1e-300)
-        grown[k] = 1.0 + views / grown[k] * gain
-    for k in range(len(links)):
-        posterior.width[links[k]] = posterior.exploration * math.log(grown[k])
-        posterior.is_stale[links[k]] = False
+    gain = TRIAL_GAIN * margin / (margin + TRIAL_COST * math.sqrt(variance) + 1e-300)
+    grown = 1.0 + views / (len(posterior.width) * (n_views + 1.0)) * gain
+    posterior.width[link] = posterior.exploration * math.log(grown)
+    posterior.is_stale[link] = False
 
 
 @inner
@@ -326,40 +305,32 @@ def open_debt(
 
 
 @inner
-def _refresh_rates(posterior: JointPosterior, evidence: Evidence, level: int, links: Links) -> None:
-    """Recompute means and variances of some links at a level.
+def _refresh_rate(
+    posterior: JointPosterior,
+    evidence: Evidence,
+    level: int,
+    link: int,
+    prior: float,
+    unit: float,
+) -> None:
+    """Recompute mean and variance of a link at a level.
 
     A trial at a level is a view that passed the level before; `settled` are those whose outcome is
     known.
     """
-    prior = prior_mean(posterior, level)
-    strength = SHAPE / min(prior, 1.0 - prior)
-    unit = posterior.sales[UNIT] if level == len(posterior.pool) - 1 else 1.0
-    change, n_computed = posterior.change, whole_vectors(len(links))
-    settled, trials = posterior.gathered[0], posterior.gathered[1]
-    mean, variance = posterior.gathered[2], posterior.gathered[3]
-    for k in range(len(links)):
-        settled[k] = recent_views(change, evidence, level, links[k])
-        trials[k] = settled[k]
+    change, strength = posterior.change, SHAPE / min(prior, 1.0 - prior)
+    settled = trials = recent_views(change, evidence, level, link)
     if level > 0:
-        n_views = posterior.gathered[2]
-        for k in range(len(links)):
-            trials[k] = recent_sum(change, evidence, level - 1, links[k])
-            n_views[k] = recent_views(change, evidence, level - 1, links[k])
-        for k in range(n_computed):
-            passed = trials[k] / (n_views[k] if n_views[k] > 0.0 else 1.0)
-            settled[k] *= passed if n_views[k] > 0.0 else 1.0
-            trials[k] = max(settled[k], trials[k])
-    for k in range(len(links)):
-        trials[k] += _open_trials(posterior, evidence, level, links[k])
-        mean[k] = recent_sum(change, evidence, level, links[k])
-    for k in range(n_computed):
-        hits = min(mean[k] / unit, settled[k])
-        mean[k] = (hits + strength * prior) / (settled[k] + strength)
-        variance[k] = mean[k] * (1.0 - mean[k]) / (trials[k] + strength + 1.0)
-    for k in range(len(links)):
-        posterior.mean[level, links[k]] = mean[k]
-        posterior.variance[level, links[k]] = variance[k]
+        trials = recent_sum(change, evidence, level - 1, link)
+        n_views = recent_views(change, evidence, level - 1, link)
+        if n_views > 0.0:
+            settled *= trials / n_views
+        trials = max(settled, trials)
+    trials += _open_trials(posterior, evidence, level, link)
+    hits = min(recent_sum(change, evidence, level, link) / unit, settled)
+    mean = (hits + strength * prior) / (settled + strength)
+    posterior.mean[level, link] = mean
+    posterior.variance[level, link] = mean * (1.0 - mean) / (trials + strength + 1.0)
 
 
 @inner
@@ -368,13 +339,8 @@ def note_worth(posterior: JointPosterior, evidence: Evidence, worth: Floats, mar
     for level in range(len(worth)):
         posterior.worth[level] = worth[level]
     posterior.margin[0] = margin
-    n_links = len(posterior.width)
-    for link in range(n_links):
-        posterior.to_do[link] = link
-    for begin in range(int64(0), n_links, GATHERED):
-        _refresh_widths(
-            posterior, evidence, posterior.to_do[begin : min(begin + GATHERED, n_links)]
-        )
+    for link in range(len(posterior.width)):
+        _refresh_width(posterior, evidence, link)
 
 
 SCORED = int64(512)

@@ -301,17 +301,6 @@ def policy_for(policy: Policy, problem: Problem) -> Policy:
     return player
 
 
-def check_failure_probability(value: float) -> None:
-    """Refuse a failure probability that is not one.
-
-    >>> check_failure_probability(0.0)
-    Traceback (most recent call last):
-    slotwise.errors.InvalidInput: `failure_probability` must be in (0, 1), got 0.0
-    """
-    if not 0 < value < 1:
-        raise InvalidInput.of("failure_probability", "in (0, 1)", value)
-
-
 def check_horizon(value: int | None) -> None:
     """Refuse a horizon that is neither open nor a number of rounds."""
     if value is not None:
@@ -322,12 +311,6 @@ def check_positive(name: str, value: float) -> None:
     """Refuse a setting that is not a positive number."""
     if not 0 < value < float("inf"):
         raise InvalidInput.of(name, "a positive number", value)
-
-
-def check_prior(value: str) -> None:
-    """Refuse a prior that does not exist."""
-    if value not in ("uniform", "fitted"):
-        raise InvalidInput.of("prior", '"uniform" or "fitted"', value)
 
 
 def require_horizon(policy_name: str, horizon: int | None, problem: Problem) -> int:

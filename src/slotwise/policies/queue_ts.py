@@ -8,8 +8,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from slotwise.compile import hot
+from slotwise.errors import InvalidInput
 from slotwise.policies.evidence import Evidence, check_memory, count_open, new_evidence
-from slotwise.policies.policy import Floats, Links, Visitor, check_horizon, check_prior
+from slotwise.policies.policy import Floats, Links, Visitor, check_horizon
 from slotwise.policies.posterior import draw_reachable, rank_by_means
 from slotwise.policies.prices import (
     QueuePolicy,
@@ -180,7 +181,8 @@ class QueueTS(QueuePolicy):
 
     def __post_init__(self) -> None:
         check_horizon(self.horizon)
-        check_prior(self.prior)
+        if self.prior not in ("uniform", "fitted"):
+            raise InvalidInput.of("prior", '"uniform" or "fitted"', self.prior)
         check_memory(self.memory)
 
     def start(self, problem: Problem) -> QueueTSState:

@@ -40,29 +40,20 @@ def paper_gamma(n_links: int, horizon: int, failure_probability: float, n_levels
 
 
 @hot
-def paper_upper(total: float, n_views: float, gamma: float) -> float:
+def paper_upper(total: float, n_views: float, gamma: float, n_open: float = 0.0) -> float:
     """Return the upper bound of Con-UCB (the paper's equation for a-hat and g-hat).
 
         mean = total / (n + 1)                       (shrunk: n + 1, not n)
         R(m, n) = sqrt(gamma m / n) + gamma / n
         upper = min(1, mean + 2 R(mean, n + 1))
 
+    The feedback of `n_open` more views has yet to come (not in the paper). They narrow the bound
+    and leave the mean as it is: min(1, mean + 2 R(mean, n + open + 1)).
+
     >>> paper_upper(0.0, 0.0, 22.0)
     1.0
     >>> round(paper_upper(30.0, 399.0, 1.0), 4)
     0.1074
-    """
-    return upper_with_open(total, n_views, 0.0, gamma)
-
-
-@hot
-def upper_with_open(total: float, n_views: float, n_open: float, gamma: float) -> float:
-    """Return the upper bound of Con-UCB where the feedback of some more views has yet to come.
-
-    They narrow the bound and leave the mean as it is: min(1, mean + 2 R(mean, n + open + 1)).
-
-    >>> upper_with_open(30.0, 399.0, 200.0, 1.0) < paper_upper(30.0, 399.0, 1.0)
-    True
     """
     n = n_views + 1.0
     mean, n = total / n, n + n_open

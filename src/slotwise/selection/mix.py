@@ -43,8 +43,8 @@ def new_places(n_links: int) -> Links:
 
 
 def new_sums(n_links: int) -> Floats:
-    """Return the scratch `sums` for so many open links, with room for two random numbers each."""
-    return np.zeros(n_links + 1 + 2 * n_links + 1)
+    """Return the scratch `sums` for so many open links."""
+    return np.zeros(n_links + 1)
 
 
 def new_mix(n_links: int) -> Mix:

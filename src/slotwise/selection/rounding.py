@@ -62,65 +62,29 @@ def round_entries(
     `sums` and `places` are scratch, as in a mix.
     """
     n_places = running_sums(entries, n_entries, len(shown), sums, places)
-    draws = sums[n_entries + 1 :]
-    for k in range(_n_draws(entries, n_entries, sums, places, n_places)):
-        draws[k] = next_uniform(rng)
     held = int64(-1)
     start = int64(0)
     base = 0.0  # what the stretches before this one took of the sum
-    used = int64(0)
     for k in range(n_places):
         i = places[k]
         mass = sums[i] - base
         if entries[i] >= 1.0 - INTEGRAL:
             shown[n_shown + k] = i
             if i > start and mass > INTEGRAL:
-                held = _holder_of(sums, start, i, base, held, draws[used])
-                used += 1
+                held = _holder_of(sums, start, i, base, held, next_uniform(rng))
         else:
-            holder = _holder_of(sums, start, i, base, held, draws[used])
+            holder = _holder_of(sums, start, i, base, held, next_uniform(rng))
             probability = sums[i + 1] - sums[i]
-            is_taken = draws[used + 1] * (2.0 - mass - probability) >= 1.0 - probability
+            is_taken = next_uniform(rng) * (2.0 - mass - probability) >= 1.0 - probability
             shown[n_shown + k] = i if is_taken else holder
             held = holder if is_taken else i
             base += 1.0
-            used += 2
         start = i + 1
     n_shown += n_places
     if sums[n_entries] - base > 0.5:
-        shown[n_shown] = _holder_of(sums, start, n_entries, base, held, draws[used])
+        shown[n_shown] = _holder_of(sums, start, n_entries, base, held, next_uniform(rng))
         n_shown += 1
     return n_shown
-
-
-@inner
-def _n_draws(entries: Floats, n_entries: int, sums: Floats, places: Whole, n_places: int) -> int:
-    """Return how many random numbers a page takes: two a stretch, one for what is held at last."""
-    n_ends = int64(sums[n_entries] + INTEGRAL)
-    n_draws = 2 * n_ends + int64(sums[n_entries] - n_ends > 0.5)
-    if n_places > n_ends:  # some entries are sure
-        start = int64(0)
-        base = 0.0
-        for k in range(n_places):
-            i = places[k]
-            if entries[i] < 1.0 - INTEGRAL:
-                base += 1.0
-            elif i > start and sums[i] - base > INTEGRAL:
-                n_draws += 1
-            start = i + 1
-    return n_draws
-
-
-@hot
-def _round_all(
-    entries: Floats,
-    rng: np.random.Generator,
-    shown: Links,
-    sums: Floats,
-    places: Whole,
-) -> int:
-    """Write into `shown` the entries that dependent rounding takes; return how many there are."""
-    return round_entries(entries, len(entries), rng, shown, int64(0), sums, places)
 
 
 @hot
@@ -224,4 +188,5 @@ def dependent_rounding(probabilities: ArrayLike, rng: np.random.Generator) -> Li
     n_links = len(entries)
     shown = np.empty(min(n_slots + 1, n_links), np.int64)
     scratch = new_sums(n_links), new_places(n_links)
-    return shown[: switching(_round_all)(entries, rng, shown, *scratch)]
+    n_shown = switching(round_entries)(entries, n_links, rng, shown, 0, *scratch)
+    return shown[:n_shown]

@@ -10,9 +10,6 @@ from slotwise.compile import hot, inner, int64, vector_pass
 from slotwise.compile.decorators import LANES
 from slotwise.selection.mix import INTEGRAL
 
-VECTOR = 8
-"""Numbers in the widest vectors that processors have."""
-
 
 @hot
 def total_of(numbers: Floats) -> float:
@@ -46,20 +43,6 @@ def total_of_products(numbers: Floats, factors: Floats) -> float:
     for k in range(n_whole, len(numbers)):
         total_0 += numbers[k] * factors[k]
     return (total_0 + total_1) + (total_2 + total_3)
-
-
-@hot
-def whole_vectors(n_numbers: int) -> int:
-    """Return the least length of so many numbers in whole vectors.
-
-    A loop in vectors handles what is left after the last whole vector one by one, which takes
-    longer than another vector. Where the numbers after the last may be anything, they are
-    computed, too.
-
-    >>> whole_vectors(15)
-    16
-    """
-    return (n_numbers + VECTOR - 1) // VECTOR * VECTOR
 
 
 @vector_pass
