@@ -121,12 +121,6 @@ def set_clicks(program: Program, link: int, clicks: float) -> None:
 
 
 @inner
-def _band_target(n_links: int, n_slots: int) -> float:
-    """Return how many links the band should hold: enough to last, few enough to search."""
-    return min(0.5 * n_links, 16.0 + np.sqrt(n_links * n_slots))
-
-
-@inner
 def _draw_zones(program: Program, n_slots: int, floor: float) -> None:
     """Set the zones around the threshold of the whole pool.
 
@@ -152,7 +146,8 @@ def _draw_zones(program: Program, n_slots: int, floor: float) -> None:
     sizes[STATUS] = price.status
     sizes[IS_DRAWN] = 1
     sizes[PAIR] = -1
-    target = _band_target(len(program.value), n_slots)
+    # how many links the band should hold: enough to last, few enough to search
+    target = min(0.5 * len(program.value), 16.0 + np.sqrt(len(program.value) * n_slots))
     least = 1e-9 * (1.0 + price.click_weight)
     numbers[MARGIN] = max(numbers[MARGIN], least)
     place_zones(program)
@@ -165,15 +160,6 @@ def _draw_zones(program: Program, n_slots: int, floor: float) -> None:
             break
         # the certificate trusts the margin, so the zones must be those of the last one tried
         place_zones(program)
-
-
-@inner
-def _take_all_into_band(program: Program) -> None:
-    """Search the whole pool: where rounding upsets the zones, the band is always right."""
-    program.numbers[MARGIN] = np.inf
-    place_zones(program)
-    program.sizes[IS_DRAWN] = 0
-    program.numbers[MARGIN] = FIRST_MARGIN
 
 
 @inner
@@ -259,7 +245,10 @@ def _solve_zones(program: Program, n_slots: int, floor: float) -> Price:
         _draw_zones(program, n_slots, floor)
         price = _solve_band(program, n_slots, floor)
         if not _band_holds(program, price):
-            _take_all_into_band(program)
+            # search the whole pool: where rounding upsets the zones, the band is always right
+            program.numbers[MARGIN] = np.inf
+            place_zones(program)
+            sizes[IS_DRAWN], program.numbers[MARGIN] = 0, FIRST_MARGIN
             price = _solve_band(program, n_slots, floor)
     return price
 

@@ -35,12 +35,11 @@ from slotwise.selection.simplex import (
     fix_what_costs,
     improve,
     new_simplex,
-    objective_price,
     set_objective,
     start_from_page,
     take_in_columns,
 )
-from slotwise.selection.solve import STATUSES
+from slotwise.selection.solve import STATUSES, as_array, check_all_hold, check_page
 from slotwise.selection.top_page import sink
 
 STATUS = 0
@@ -195,7 +194,8 @@ def _solve_stages(program: FloorsProgram, n_slots: int) -> None:
     for attempt in range(2):
         if _best_of_stages(simplex, starts_short):
             for j in range(n_floors):
-                program.prices[j] = objective_price(simplex, j)
+                # what one more of a floor takes from the value, at least 0
+                program.prices[j] = max(0.0, -simplex.duals[j] / simplex.row_size[j])
             if _bring_most(simplex):
                 return
         if attempt == 0:
@@ -330,50 +330,6 @@ class FloorsSolution(NamedTuple):
     largest_shortfall: float
 
 
-def _check_value(value: ArrayLike) -> Floats:
-    """Return `value` as an array; weighed rewards may exceed 1."""
-    try:
-        array = np.ascontiguousarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput.of("value", "an array of finite numbers", value) from error
-    if array.ndim != 1 or not len(array):
-        raise InvalidInput.of("value", "a list of at least one number", value)
-    if not np.isfinite(array).all():
-        worst = float(array[~np.isfinite(array)][0])
-        raise InvalidInput.of("value", "finite numbers", worst)
-    return array
-
-
-def _check_demands(demands: ArrayLike, n_links: int) -> Floats:
-    """Return `demands` as rows of numbers in [-1, 1], one row a floor."""
-    try:
-        rows = np.ascontiguousarray(demands, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput.of("demands", "rows of numbers in [-1, 1]", demands) from error
-    if rows.ndim != 2 or not len(rows):
-        raise InvalidInput.of("demands", "at least one row, a floor each", rows.shape)
-    if rows.shape[1] != n_links:
-        rule = f"rows of as many numbers as `value` ({n_links})"
-        raise InvalidInput.of("demands", rule, rows.shape[1])
-    is_valid = (rows >= -1.0) & (rows <= 1.0)
-    if not is_valid.all():
-        raise InvalidInput.of("demands", "numbers in [-1, 1]", float(rows[~is_valid][0]))
-    return rows
-
-
-def _check_floors(floors: ArrayLike, n_floors: int) -> Floats:
-    """Return `floors` after checking that there is one for each row of demands."""
-    numbers = np.atleast_1d(np.asarray(floors, dtype=np.float64))
-    if numbers.shape != (n_floors,):
-        rule = f"one number for each row of `demands` ({n_floors})"
-        raise InvalidInput.of("floors", rule, numbers.tolist())
-    is_valid = (numbers >= 0.0) & (numbers < np.inf)
-    if not is_valid.all():
-        worst = float(numbers[~is_valid][0])
-        raise InvalidInput.of("floors", "finite numbers that are at least 0", worst)
-    return numbers
-
-
 def solve_floors(
     value: ArrayLike, demands: ArrayLike, n_slots: int, floors: ArrayLike
 ) -> FloorsSolution:
@@ -396,11 +352,25 @@ def solve_floors(
     >>> best.shadow_prices.round(6).tolist(), best.amounts.round(6).tolist()
     ([0.0, 0.428571], [0.514286, 0.4])
     """
-    value = _check_value(value)
-    rows = _check_demands(demands, len(value))
-    numbers = _check_floors(floors, len(rows))
-    if n_slots < 1 or n_slots > len(value):
-        raise InvalidInput.of("n_slots", f"from 1 to the number of links ({len(value)})", n_slots)
+    value = as_array("value", value, "an array of finite numbers")  # weighed rewards may exceed 1
+    check_all_hold("value", value, np.isfinite(value), "finite numbers")
+    try:
+        rows = np.ascontiguousarray(demands, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput.of("demands", "rows of numbers in [-1, 1]", demands) from error
+    if rows.ndim != 2 or not len(rows):
+        raise InvalidInput.of("demands", "at least one row, a floor each", rows.shape)
+    if rows.shape[1] != len(value):
+        rule = f"rows of as many numbers as `value` ({len(value)})"
+        raise InvalidInput.of("demands", rule, rows.shape[1])
+    check_all_hold("demands", rows, abs(rows) <= 1.0, "numbers in [-1, 1]")
+    numbers = np.atleast_1d(np.asarray(floors, dtype=np.float64))
+    if numbers.shape != (len(rows),):
+        rule = f"one number for each row of `demands` ({len(rows)})"
+        raise InvalidInput.of("floors", rule, numbers.tolist())
+    is_valid = (numbers >= 0.0) & (numbers < np.inf)
+    check_all_hold("floors", numbers, is_valid, "finite numbers that are at least 0")
+    check_page(value, value, n_slots)
     program = new_floors_program(value, rows, numbers)
     switching(solve_floors_program)(program, n_slots)
     probabilities = dense_probabilities(program.mix)

@@ -118,14 +118,6 @@ def share_ties(links: Links, n_ties: int, n_left: int, search: Search, mix: Mix)
 
 
 @inner
-def share_page(links: Links, n_slots: int, search: Search, mix: Mix) -> None:
-    """Add to `mix` the page in `search`; links that tie exactly at its end share equally."""
-    n_before = mix.sizes[N_SURE]
-    n_ties = list_ties(links, n_slots, search, mix)
-    share_ties(links, n_ties, n_before + n_slots - mix.sizes[N_SURE], search, mix)
-
-
-@inner
 def share_slots(
     clicks: Floats,
     links: Links,
@@ -135,11 +127,16 @@ def share_slots(
     search: Search,
     mix: Mix,
 ) -> None:
-    """Add to `mix` the page found at `price`, its boundary shared; entry i is `links[i]`."""
+    """Add to `mix` the page found at `price`, its boundary shared; entry i is `links[i]`.
+
+    Where the floor does not bind, links that tie exactly at its end share equally.
+    """
     if price.status == BINDING:
         _share_binding(clicks, links, n_slots, floor, search, mix)
     else:
-        share_page(links, n_slots, search, mix)
+        n_before = mix.sizes[N_SURE]
+        n_ties = list_ties(links, n_slots, search, mix)
+        share_ties(links, n_ties, n_before + n_slots - mix.sizes[N_SURE], search, mix)
 
 
 MANY = 4

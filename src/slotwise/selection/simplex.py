@@ -250,12 +250,6 @@ def _cost(simplex: Simplex, variable: int) -> float:
 
 
 @hot
-def objective_price(simplex: Simplex, floor: int) -> float:
-    """Return what one more of a floor takes from the objective, at least 0."""
-    return max(0.0, -simplex.duals[floor] / simplex.row_size[floor])
-
-
-@hot
 def _price_out(simplex: Simplex) -> float:
     """Work out duals and reduced costs of links; return how small a cost counts as zero."""
     n_floors, n_links = simplex.demands.shape

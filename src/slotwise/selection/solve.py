@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from slotwise.arrays import Floats, Whole
 from slotwise.compile import Code, code_for, compiled, inner
@@ -205,23 +205,27 @@ class Solution(NamedTuple):
     clicks: float
 
 
-def _as_array(name: str, rates: ArrayLike) -> Floats:
+def as_array(name: str, numbers: ArrayLike, rule: str = "an array of numbers in [0, 1]") -> Floats:
+    """Return numbers as a contiguous array of one dimension; `rule` is what they must be."""
     try:
-        array = np.ascontiguousarray(rates, dtype=np.float64)
+        array = np.ascontiguousarray(numbers, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InvalidInput.of(name, "an array of numbers in [0, 1]", rates) from error
+        raise InvalidInput.of(name, rule, numbers) from error
     if array.ndim != 1 or not len(array):
-        raise InvalidInput.of(name, "a list of at least one number", rates)
+        raise InvalidInput.of(name, "a list of at least one number", numbers)
     return array
+
+
+def check_all_hold(name: str, array: Floats, is_valid: NDArray[np.bool_], rule: str) -> None:
+    """Refuse an array whose numbers are not all valid; the first other one is named."""
+    if not is_valid.all():
+        raise InvalidInput.of(name, rule, float(array[~is_valid][0]))
 
 
 def check_rates(name: str, rates: ArrayLike) -> Floats:
     """Return `rates` as a contiguous array after checking that all lie in [0, 1]."""
-    array = _as_array(name, rates)
-    is_valid = (array >= 0) & (array <= 1)
-    if not is_valid.all():
-        worst = array[~is_valid][0]
-        raise InvalidInput.of(name, "numbers in [0, 1]", float(worst))
+    array = as_array(name, rates)
+    check_all_hold(name, array, (array >= 0) & (array <= 1), "numbers in [0, 1]")
     return array
 
 
@@ -272,7 +276,7 @@ def solve(value: ArrayLike, clicks: ArrayLike, n_slots: int, floor: float) -> So
         and 0.0 <= floor < np.inf
     )
     if not is_ready_for_compiled_code:
-        value, clicks = _as_array("value", value), _as_array("clicks", clicks)
+        value, clicks = as_array("value", value), as_array("clicks", clicks)
         check_page(value, clicks, n_slots)
         floor = check_floor(floor)
     probabilities = np.zeros(len(value))  # type: ignore[arg-type]
