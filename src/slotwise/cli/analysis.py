@@ -151,15 +151,17 @@ def _check(question: Question, frontier: bool) -> None:
 def _simulated(question: Question, settings: EvaluationSettings, n_runs: int) -> dict[str, Any]:
     """Return what a policy earned on links with the rates of the log."""
     # the engine takes longer to load than a log takes to read
-    from slotwise.simulation.series import SimulatedCounts, simulate_fitted
+    from slotwise.simulation.series import simulate_fitted
 
     if n_runs < 2:
         raise InvalidInput.of("--runs", "at least 2", n_runs)
     policy = make_policy(str(question.policy))
     links = fit_links(question.log, settings.max_revenue)
     n_rounds = min(links.n_pages, MAX_ROUNDS)
-    played = simulate_fitted(
-        SimulatedCounts(links.views, links.clicks, links.revenue),
+    clicks, revenue = simulate_fitted(
+        links.views,
+        links.clicks,
+        links.revenue,
         policy,
         links.n_slots,
         question.floor or 0.0,
@@ -170,8 +172,8 @@ def _simulated(question: Question, settings: EvaluationSettings, n_runs: int) ->
     answer: dict[str, Any] = {"candidate": policy.name, "kind": "simulated"}
     ends = [(1 - settings.confidence) / 4, 1 - (1 - settings.confidence) / 4]
     for level, unit, values in (
-        ("revenue", links.max_revenue, played.revenue),
-        ("clicks", 1.0, played.clicks),
+        ("revenue", links.max_revenue, revenue),
+        ("clicks", 1.0, clicks),
     ):
         low, high = np.quantile(values, ends)
         found = {"value": float(values.mean()), "low": float(low), "high": float(high)}
@@ -312,11 +314,8 @@ N_GUARANTEES = 100
 """Guarantees at which the best mix within a floor is computed."""
 
 
-class Priced(NamedTuple):
-    """A figure to draw, and the name of its files."""
-
-    picture: FrontierPicture
-    name: str
+Priced = tuple["FrontierPicture", str]
+"""A figure to draw, and the name of its files."""
 
 
 def frontier_command(
@@ -364,21 +363,21 @@ def frontier_command(
             wanted = "left out with --selector, which knows its page"
             names, found = "--slots, --data, --option and --rule", slots or data or option or rule
             raise InvalidInput.of(names, wanted, found)
-        priced = _of_selector(selector, floor)
+        picture, name = _of_selector(selector, floor)
     else:
         options = dict(parse_option(text) for text in option or [])
         loaded = _load(str(table), slots, floor, data, options)
-        priced = _of_dataset(loaded, floor) if rule is None else _of_guarantee(loaded, rule)
+        picture, name = _of_dataset(loaded, floor) if rule is None else _of_guarantee(loaded, rule)
     console = Console(highlight=False)
-    console.print(priced.picture.title, style="bold", markup=False)
-    console.print(priced.picture.subtitle, markup=False)
-    console.print(_table(priced.picture))
+    console.print(picture.title, style="bold", markup=False)
+    console.print(picture.subtitle, markup=False)
+    console.print(_table(picture))
     if out is not None:
         from slotwise.figures import draw_frontier, save_figure
 
         kinds = [kind.strip() for kind in formats.split(",")]
-        paths = save_figure(draw_frontier(priced.picture), out, priced.name, kinds)
-        for path in [*paths, _write_corners(priced.picture.curve, out, priced.name)]:
+        paths = save_figure(draw_frontier(picture), out, name, kinds)
+        for path in [*paths, _write_corners(picture.curve, out, name)]:
             typer.echo(path)
 
 
@@ -411,7 +410,7 @@ def _of_dataset(data: Dataset, floor: float | None) -> Priced:
 
     curve = frontier(data.revenue_rate, data.click_rate, data.n_slots)
     present = data.click_floor if data.click_floor > 0 else floor
-    return Priced(
+    return (
         FrontierPicture(
             title=f"{data.title}: the price of the floor",
             subtitle=f"{data.n_links} links, {data.n_slots} slots  ·  {_sentence(curve, present)}",
@@ -447,7 +446,7 @@ def _of_guarantee(data: Dataset, text: str) -> Priced:
     cost = curve.value_at(0.0) - curve.value_at(rule.at_least)
     floor = f"floor {data.click_floor:g}"
     said = f"{rule.at_least:g} slots cost {cost:.3g} of {curve.value_at(0.0):.3g} a page view"
-    return Priced(
+    return (
         FrontierPicture(
             title=f"{data.title}: the price of the guarantee {rule.name}",
             subtitle=f"{data.n_links} links, {n_slots} slots, {floor}  ·  {said}",
@@ -480,7 +479,7 @@ def _of_selector(path: Path, floor: float | None) -> Priced:
     sizes = f"{problem.n_links} links, {problem.n_slots} slots, {selector.policy.name}"
     if price.n_unseen:
         sizes += f", {price.n_unseen} not yet seen"
-    return Priced(
+    return (
         FrontierPicture(
             title=f"{path.name}: the price of the floor, as estimated now",
             subtitle=f"{sizes}  ·  {_sentence(price.estimate, present)}",

@@ -37,19 +37,12 @@ Rows = list[tuple[str, list[str]]]
 """A table: the name of each row, and its cells."""
 
 
-class BesidePaper(NamedTuple):
-    """One policy that is not in the paper: its means after the last round, next to Con-UCB's.
+def compare_beside(results: Sequence[Results]) -> dict[str, Rows]:
+    """Return a table for each policy that is not in the paper and ran with all of the paper's.
 
-    A row is a data set. Its cells are the regret of the policy and of Con-UCB, then the shortfall
-    of both; Con-UCB is that of the γ with the lowest regret.
+    A row is a data set. Its cells are means after the last round: the regret of the policy and of
+    Con-UCB, then the shortfall of both; Con-UCB is that of the γ with the lowest regret.
     """
-
-    name: str
-    rows: Rows
-
-
-def compare_beside(results: Sequence[Results]) -> list[BesidePaper]:
-    """Return a comparison for each policy that ran with all of the paper's."""
     rows: dict[str, Rows] = {}
     for each in results:
         setting = Setting.of(each)
@@ -60,7 +53,7 @@ def compare_beside(results: Sequence[Results]) -> list[BesidePaper]:
                     name += ", the default policy of slotwise"
                 row = (setting.heading, _compared(each, setting, label))
                 rows.setdefault(name, []).append(row)
-    return [BesidePaper(name, found) for name, found in rows.items()]
+    return rows
 
 
 def _compared(results: Results, setting: Setting, label: str) -> list[str]:
@@ -105,7 +98,7 @@ class ReportPage:
 
     chapters: list[Chapter]
     sweeps: list[Chapter]
-    beside: list[BesidePaper]
+    beside: dict[str, Rows]
     headline: str
     """The sentence of the conclusion that is not folded."""
     conclusion: list[str]

@@ -11,7 +11,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -390,39 +390,27 @@ def plan_paper(
     return plan
 
 
-class SimulatedCounts(NamedTuple):
-    """Views, clicks and revenue (at most 1 a click) of each link."""
-
-    views: Floats
-    clicks: Floats
-    revenue: Floats
-
-
-class FittedRuns(NamedTuple):
-    """Clicks and revenue a page view, one entry for each run."""
-
-    clicks: Floats
-    revenue: Floats
-
-
 def simulate_fitted(
-    counts: SimulatedCounts,
+    views: Floats,
+    clicks: Floats,
+    revenue: Floats,
     policy: Policy,
     n_slots: int,
     click_floor: float,
     n_rounds: int,
     n_runs: int = 20,
     seed: int = 1,
-) -> FittedRuns:
-    """Play `policy` from scratch, each run on rates drawn anew from their posterior.
+) -> Floats:
+    """Return clicks and revenue a page view of each run of `policy`, on rates drawn anew.
 
         click rate ~ Beta(1 + clicks, 1 + views - clicks)
         revenue per click ~ Beta(1 + revenue, 1 + clicks - revenue)
 
-    So the spread over runs has the chance of the visitors and what the counts leave open in it.
-    It has nothing of drift, of links that influence each other, or of visitors that differ.
+    The counts are those of each link, with revenue of at most 1 a click. The policy starts from
+    scratch in every run. So the spread over runs has the chance of the visitors and what the counts
+    leave open in it. It has nothing of drift, of links that influence each other, or of visitors
+    that differ.
     """
-    views, clicks, revenue = counts
     rng = np.random.default_rng(seed)
     brought = []
     for run in range(n_runs):
@@ -440,4 +428,4 @@ def simulate_fitted(
         )
         totals = results.totals["policy"]
         brought.append([totals[name][0, -1] for name in ("clicks", "reward")])
-    return FittedRuns(*(np.array(brought).T / n_rounds))
+    return np.array(brought).T / n_rounds

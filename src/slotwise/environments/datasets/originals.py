@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -116,16 +116,12 @@ CONTEXTUAL = "3"
 OBJECT_TYPES = ["1", "2", CONTEXTUAL]
 
 
-class AdTally(NamedTuple):
-    """Counts of the contextual ads: AdID, impressions, clicks, visits and requests."""
+def tally_ads(directory: Path, origin: str) -> tuple[pl.DataFrame, int, int]:
+    """Count the three streams in `directory` by ad; `origin` says where users get them.
 
-    visited: pl.DataFrame
-    n_unvisited: int
-    n_other_rows: int
-
-
-def tally_ads(directory: Path, origin: str) -> AdTally:
-    """Count the three streams in `directory` by ad; `origin` says where users get them."""
+    Returns AdID, impressions, clicks, visits and requests of the contextual ads that were visited,
+    how many were not, and the number of rows of other ads.
+    """
     # All three are looked for first: the search stream takes minutes to read.
     searches, requests, visits = (
         SourceFile.find(directory, "ad-clicks", name, origin)
@@ -137,11 +133,8 @@ def tally_ads(directory: Path, origin: str) -> AdTally:
     ads = shown["AdID"]
     visited = shown.join(_count_by_ad(visits, ads, "visits"), on="AdID", how="inner")
     counted = visited.join(_count_by_ad(requests, ads, "requests"), on="AdID", how="left")
-    return AdTally(
-        visited=counted.with_columns(pl.col("requests").fill_null(0.0)),
-        n_unvisited=shown.height - visited.height,
-        n_other_rows=n_other_rows,
-    )
+    counted = counted.with_columns(pl.col("requests").fill_null(0.0))
+    return counted, shown.height - visited.height, n_other_rows
 
 
 def _tally_impressions(source: SourceFile) -> tuple[pl.DataFrame, int]:
@@ -212,9 +205,9 @@ class AdClicks:
         )
 
     def _from_streams(self, directory: Path, page: PageSetting) -> Dataset:
-        ads = tally_ads(directory, AD_CLICKS_ORIGIN)
+        visited, n_unvisited, n_other_rows = tally_ads(directory, AD_CLICKS_ORIGIN)
         order = ["impressions", "AdID"]
-        chosen = ads.visited.sort(order, descending=[True, False]).head(self.n_links)
+        chosen = visited.sort(order, descending=[True, False]).head(self.n_links)
         if not chosen.height:
             raise InvalidInput.of(SEARCHES, "about contextual ads with visits", "none of them")
         clicks, impressions, requests, visits = (
@@ -224,12 +217,12 @@ class AdClicks:
             page,
             click_rate=np.asarray(clicks / impressions),
             revenue_per_click=np.minimum(1.0, requests / visits),
-            source=f"Avito's streams: {chosen.height} of {ads.visited.height} visited ads",
+            source=f"Avito's streams: {chosen.height} of {visited.height} visited ads",
             notes=(
                 f"links: the {chosen.height} visited contextual ads with the most impressions",
                 "click rate: clicks / impressions; revenue: phone requests / visits, at most 1",
-                f"dropped {ads.n_unvisited} contextual ads without visits",
-                f"dropped {ads.n_other_rows} impressions of other ads",
+                f"dropped {n_unvisited} contextual ads without visits",
+                f"dropped {n_other_rows} impressions of other ads",
             ),
             link_names=tuple(chosen["AdID"]),
         )
@@ -304,12 +297,18 @@ class CouponPurchase:
             rule = "low enough that a viewed coupon is left"
             raise InvalidInput.of("min_display_days", rule, self.min_display_days)
         chosen = eligible.sort("views", COUPON, descending=[True, False]).head(self.n_links)
-        counts = _Counts(*(chosen[name].to_numpy() for name in _Counts._fields))
+        views, purchases, days = (
+            chosen[name].to_numpy() for name in ("views", "purchases", "days")
+        )
+        if self.click_rate == "views":
+            click_rate = min_max("views", views)
+        else:
+            click_rate = np.asarray(views / days / (views / days).max())
         return Dataset(
             name="coupon-purchase",
             title="Coupon-Purchase",
-            click_rate=self._click_rate(counts),
-            revenue_per_click=np.asarray(counts.purchases / counts.views),
+            click_rate=click_rate,
+            revenue_per_click=np.asarray(purchases / views),
             **asdict(page),
             look_alike=False,
             source=f"Ponpare's log: {chosen.height} of {eligible.height} viewed coupons",
@@ -321,20 +320,6 @@ class CouponPurchase:
             ),
             link_names=tuple(chosen[COUPON]),
         )
-
-    def _click_rate(self, counts: _Counts) -> Floats:
-        if self.click_rate == "views":
-            return min_max("views", counts.views)
-        views_per_day = counts.views / counts.days
-        return np.asarray(views_per_day / views_per_day.max())
-
-
-class _Counts(NamedTuple):
-    """Counts of each coupon that was taken."""
-
-    views: Floats
-    purchases: Floats
-    days: Floats
 
 
 def _listed_coupons(directory: Path) -> pl.DataFrame:
