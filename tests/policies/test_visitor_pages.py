@@ -12,7 +12,6 @@ from slotwise.policies.visitor_pages import (
     Open,
     pages_of,
     prices_ahead,
-    views_of_value,
 )
 from slotwise.problem import Problem
 from slotwise.selection import dense_probabilities
@@ -67,7 +66,7 @@ def test_a_state_that_only_learns_learns_the_same() -> None:
     assert lean.sight.odds.size == 0
     for name, array in policy.knowledge(full).items():
         np.testing.assert_array_equal(policy.knowledge(lean)[name], array)
-    assert views_of_value(lean, 1).sum() == 300
+    assert lean.regression.value_views[1].sum() == 300
 
 
 def test_prices_ahead_lead_to_a_mix_that_keeps_the_floor() -> None:

@@ -212,26 +212,19 @@ def read_mix(path: str | Path) -> LinkMix:
     if not path.is_file():
         raise MissingData(f"`mix` must be a CSV file that exists, got {str(path)!r}")
     with path.open(newline="", encoding="utf-8-sig") as file:
-        rows = list(csv.DictReader(file))
-        names = tuple(csv.reader([path.read_text(encoding="utf-8-sig").split("\n")[0]]))
-    columns = tuple(name.strip() for name in names[0]) if names else ()
-    for needed in ("link", "probability"):
-        if needed not in columns:
-            raise MissingData(f"{path.name}: a mix must have the columns link and probability")
-    features = tuple(
-        name.removeprefix("visitor.") for name in columns if name not in ("link", "probability")
-    )
+        reader = csv.DictReader(file)
+        rows, columns = list(reader), [name.strip() for name in reader.fieldnames or ()]
+    if not {"link", "probability"} <= {*columns}:
+        raise MissingData(f"{path.name}: a mix must have the columns link and probability")
+    columns = [name for name in columns if name not in ("link", "probability")]
+    features = tuple(name.removeprefix("visitor.") for name in columns)
     by_slot = SLOT in features
     if by_slot and len(features) > 1:
         raise InvalidInput.of("mix", "by slot or by features, not by both", list(features))
     mixes: dict[tuple[str, ...], dict[str, float]] = {}
     for number, row in enumerate(rows, start=2):
         cells = {name.strip(): (cell or "").strip() for name, cell in row.items() if name}
-        key = tuple(
-            "" if cells[name] == NOT_KNOWN else cells[name]
-            for name in columns
-            if name not in ("link", "probability")
-        )
+        key = tuple("" if cells[name] == NOT_KNOWN else cells[name] for name in columns)
         mix = mixes.setdefault(key, {})
         if cells["link"] in mix:
             raise InvalidInput(

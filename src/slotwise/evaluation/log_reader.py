@@ -152,7 +152,10 @@ class LogChecks:
         rows: dict[str, Any] = {}
         n_rows = len(columns["link"])
         settled = columns.get("settled")
-        rows["settled"] = np.ones(n_rows, bool) if settled is None else _booleans(settled)
+        if settled is None:
+            rows["settled"] = np.ones(n_rows, bool)
+        else:
+            rows["settled"] = _numbers(settled.fill_null(False)).astype(bool)
         for name in ("page_id", "time_us", "slot", "link", "probability"):
             self._refuse_nulls(name, columns[name], None, n_before)
         for name in ("clicked", "revenue"):
@@ -273,11 +276,6 @@ def _numbers(column: Any) -> Floats:
     if pa.types.is_boolean(column.type):
         column = column.cast(pa.uint8())
     return np.asarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False))
-
-
-def _booleans(column: Any) -> NDArray[np.bool_]:
-    """Return whether each row is settled; null is not."""
-    return np.asarray(column.fill_null(False).to_numpy(zero_copy_only=False)).astype(bool)
 
 
 @compiled

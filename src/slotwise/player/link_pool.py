@@ -57,11 +57,6 @@ class LinkPool:
     def __contains__(self, link: object) -> bool:
         return link in self.place_of
 
-    def links_at(self, places: Sequence[int]) -> tuple[Link, ...]:
-        """Return the links at these places."""
-        links = self.links
-        return tuple([links[place] for place in places])
-
     def places(self, name: str, links: Iterable[Link]) -> Links:
         """Return the places of different links of the pool; `name` is the argument at fault."""
         found: list[int] = []

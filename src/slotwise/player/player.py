@@ -321,7 +321,7 @@ class Player:
             probabilities = Probabilities.of_mix(pool.links, self._state.mix)
         else:
             probabilities = Probabilities.of_array(pool.links, chosen)
-        shown = pool.links_at(places.tolist())
+        shown = tuple([pool.links[place] for place in places.tolist()])
         return DrawnPage(shown, tuple(drawn.tolist()), probabilities, is_random)
 
     def chosen_probabilities(self) -> Floats:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -149,12 +149,6 @@ class SlotPositions:
         is_random = rng.random(len(pages)) < self._share
         by_position[is_random] = rng.permuted(by_position[is_random], axis=1)
         return by_position, is_random.tolist()
-
-
-def slot_columns(rows: Sequence[SlotReport]) -> dict[str, list[object]]:
-    """Return the rows as columns, as frames of polars and pandas take them."""
-    written = [asdict(row) for row in rows]
-    return {name: [row[name] for row in written] for name in SlotReport.__dataclass_fields__}
 
 
 def slot_lines(rows: Sequence[SlotReport]) -> list[str]:

@@ -42,7 +42,6 @@ from slotwise.policies.prices import (
 )
 from slotwise.policies.visitor_regression import (
     Sight,
-    VisitorRegression,
     new_sight,
     rate_for,
     refresh_level,
@@ -62,12 +61,6 @@ class Open(NamedTuple):
 
     links: Floats
     values: NDArray[np.float32]
-
-
-@hot
-def _settle_open(queues: Queues, views: Floats, clicks: Floats, rounds: Floats) -> None:
-    """Let the queues settle open views that are expected to bring these clicks."""
-    queue_outcomes(queues, 0, views, clicks, rounds)
 
 
 def copied_queues(queues: Queues) -> Queues:
@@ -128,12 +121,6 @@ class Prospect(NamedTuple):
     n_slots: int
 
 
-def views_of_value(state: PacedBayesVisitorsState, place: int) -> Floats:
-    """Return how often each link was shown to visitors with one value of a feature."""
-    views: Floats = state.regression.value_views[place]
-    return views
-
-
 def _bounded(open_views: Open) -> Open:
     """Return open views of which no link has more of one value than it has in all.
 
@@ -154,12 +141,6 @@ def add_page(mix: Mix, share: float, probabilities: Floats) -> None:
     for k in range(mix.sizes[N_TIED]):
         tied = mix.sizes[TIED_SLOTS] / mix.sizes[N_TIED]
         probabilities[mix.tied[k]] += share * tied
-
-
-@hot
-def _fill(regression: VisitorRegression, sight: Sight) -> None:
-    for level in range(len(sight.odds)):
-        refresh_level(regression, sight, level)
 
 
 @hot
@@ -354,7 +335,7 @@ def prices_ahead(
     if shown.any():
         rounds[0] += shown.sum() / queues.n_slots
         brought = np.array([shown @ click_rates])
-        switching(_settle_open)(queues, np.array([shown.sum()]), brought, rounds)
+        switching(queue_outcomes)(queues, 0, np.array([shown.sum()]), brought, rounds)
         _settle_segments(floors, pages, visitors, open_views)
     n_rounds = max(n_rounds, N_PRICES) // N_PRICES * N_PRICES
     prices = np.zeros((n_rounds, 1 + len(floors.places)))
@@ -374,8 +355,9 @@ def pages_of(state: PacedBayesVisitorsState, open_views: Open, prices: Floats) -
         seen=regression.seen + seen,
         n_pages=state.evidence.rounds + open_views.links[0].sum() / state.queues.n_slots,
     )
-    switching(_fill)(regression, sight)
     n_levels, n_links, _ = regression.tilt.shape
+    for level in range(n_levels):
+        switching(refresh_level)(regression, sight, level)
     room = posterior._replace(
         mean=np.zeros((n_levels, n_links)),
         variance=np.zeros((n_levels, n_links)),

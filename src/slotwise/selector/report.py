@@ -17,7 +17,7 @@ from slotwise.extras import imported
 from slotwise.features import Features, Visitor
 from slotwise.player.player import OUTCOMES, PAGES, Player
 from slotwise.player.rules_in_force import RuleReport
-from slotwise.player.slots import SlotReport, slot_columns, slot_lines
+from slotwise.player.slots import SlotReport, slot_lines
 from slotwise.policies.policy import Counts
 from slotwise.problem import Problem
 from slotwise.rounds import Link
@@ -287,9 +287,11 @@ def price_of_floor(
 
     def curve(bound: str) -> Frontier:
         pair = rates(revenue, bound), rates(clicks, bound)
-        found = frontier(*pair, problem.n_slots, rules=rules)
-        money = max_revenue
-        return frozen(Frontier(found.floors, found.values * money, found.shadow_prices * money))
+        floors, values, prices = frontier(*pair, problem.n_slots, rules=rules)
+        found = Frontier(floors, values * max_revenue, prices * max_revenue)
+        for array in found:
+            array.flags.writeable = False
+        return found
 
     return PriceOfFloor(
         estimate=curve("mean"),
@@ -298,13 +300,6 @@ def price_of_floor(
         click_floor=problem.click_floor,
         n_unseen=int(np.sum((counts.views[clicks] == 0) | (counts.views[revenue] == 0))),
     )
-
-
-def frozen(curve: Frontier) -> Frontier:
-    """Return the curve with arrays that cannot be written to."""
-    for array in (curve.floors, curve.values, curve.shadow_prices):
-        array.flags.writeable = False
-    return curve
 
 
 def _rate(total: float, n_views: float, width: float, bound: str) -> float:
@@ -364,15 +359,15 @@ def visitor_reports(
     return tuple(rows)
 
 
-def visitor_columns(rows: Sequence[VisitorReport]) -> dict[str, list[object]]:
-    """Return the rows as columns, as frames of polars and pandas take them."""
+def report_columns(kind: Any, rows: Sequence[Any]) -> dict[str, list[object]]:
+    """Return rows of a kind as columns, as frames of polars and pandas take them."""
     columns: dict[str, list[object]] = {}
-    for field in fields(VisitorReport):
+    for field in fields(kind):
         values = [getattr(row, field.name) for row in rows]
-        if field.name in ("clicks", "revenue"):
-            for part in ("estimate", "low", "high"):
-                suffix = "" if part == "estimate" else f"_{part}"
-                columns[field.name + suffix] = [getattr(rate, part) for rate in values]
+        if field.type == "Rate":
+            columns[field.name] = [rate.estimate for rate in values]
+            columns[f"{field.name}_low"] = [rate.low for rate in values]
+            columns[f"{field.name}_high"] = [rate.high for rate in values]
         else:
             columns[field.name] = values
     return columns
@@ -609,11 +604,11 @@ class Report:
 
     def segment_columns(self) -> dict[str, list[object]]:
         """Return `segments` as columns, as frames of polars and pandas take them."""
-        return visitor_columns(self.segments)
+        return report_columns(VisitorReport, self.segments)
 
     def slot_columns(self) -> dict[str, list[object]]:
         """Return `slots` as columns, as frames of polars and pandas take them."""
-        return slot_columns(self.slots)
+        return report_columns(SlotReport, self.slots)
 
     def __str__(self) -> str:
         return text_table(self)

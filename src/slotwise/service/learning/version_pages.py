@@ -383,7 +383,7 @@ class VisitorsAhead:
         clicks = (seen.clicks / seen.n_visitors).clip(0.0, 1.0)
         n_views: Floats = np.ones(problem.n_links)
         if self._making is not None:
-            n_views = self._making.views_of_value(self.player.state, place) + 1.0
+            n_views = self.player.state.regression.value_views[place] + 1.0
         variance = (clicks * (1.0 - clicks) + 0.25 / n_views) / n_views
         of_segment = LinkRates(clicks, np.minimum(rates.revenue, clicks), variance)
         price = float(pages.prices.reshape(-1, 1 + self._n_floors)[:, 1 + floor].mean())
