@@ -7,6 +7,7 @@ hold the sums up to that round. Totals may have further leading axes, for exampl
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from typing import NamedTuple
 
 import numpy as np
@@ -135,14 +136,7 @@ def first_useful_round(n_links: int, n_slots: int, failure_probability: float) -
         bound = theorem_bound(n_links, n_slots, n_rounds, failure_probability)
         return bound < trivial_bound(n_slots, n_rounds)
 
-    low = 1
-    high = 2
-    while not is_useful(high):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if is_useful(middle) else (middle, high)
-    return high
+    return 2 + bisect_left(range(2, 2**60), True, key=is_useful)
 
 
 def mean_interval(samples: ArrayLike, level: float = 0.95) -> Interval:

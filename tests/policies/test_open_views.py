@@ -208,7 +208,7 @@ def test_open_pages_lengthen_the_queue_of_queue_ts_by_what_they_are_expected_to_
     QueueTS.note_open(state, 0, np.array([0, 3]), 7.0)
     QueueTS.note_open(state, 1, np.array([0, 3]), 9.0)
     QueueTS.choose(state, NOBODY, rng)
-    posterior = state.sampling.posterior
+    posterior = state.posterior
     mean = posterior.hits / (posterior.hits + posterior.misses)
     clicks = mean[0, [0, 3]].sum()
     sales = (mean[0] * mean[1])[[0, 3]].sum()

@@ -30,8 +30,8 @@ def fitted(views: Floats, clicks: Floats, revenue: Floats) -> Any:
 
 
 def mean_and_shape(state: Any, level: int) -> tuple[float, float]:
-    a = float(state.sampling.posterior.prior_hits[level])
-    b = float(state.sampling.posterior.prior_misses[level])
+    a = float(state.posterior.prior_hits[level])
+    b = float(state.posterior.prior_misses[level])
     return a / (a + b), min(a, b)
 
 
@@ -74,8 +74,8 @@ def test_a_prior_never_collapses(pool: list[tuple[int, float, float]]) -> None:
         mean, shape = mean_and_shape(state, level)
         assert 0.0 < mean < 1.0
         assert 0.94 * LEAST_SHAPE <= shape <= 1.06 * MOST_SHAPE
-        a = float(state.sampling.posterior.prior_hits[level])
-        b = float(state.sampling.posterior.prior_misses[level])
+        a = float(state.posterior.prior_hits[level])
+        b = float(state.posterior.prior_misses[level])
         spread = np.sqrt(a * b / (a + b + 1)) / (a + b)
         assert spread > 0.4 * min(mean, 1 - mean)
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.stats import beta, kstest
 
 from slotwise.policies import CUCB, QueueTS
+from slotwise.policies.page_views import average_probabilities
 from slotwise.policies.policy import NO_SLOTS, NOBODY
 from slotwise.policies.posterior import (
     MOST_ABOVE,
@@ -18,7 +19,6 @@ from slotwise.policies.posterior import (
     set_posterior,
     start_draw,
 )
-from slotwise.policies.sampling import average_probabilities
 from slotwise.problem import Problem
 from slotwise.selection import dense_probabilities
 from tests.reference.queue_policies import draw_rates, queue_ts_page
@@ -120,7 +120,7 @@ def test_links_that_cannot_matter_are_not_drawn() -> None:
     for seed in range(50):
         type(policy).choose(state, NOBODY, np.random.default_rng(seed))
         assert dense_probabilities(state.mix)[:20].sum() == pytest.approx(10.0)
-        n_settled.append(int(state.sampling.posterior.n_settled.sum()))
+        n_settled.append(int(state.posterior.n_settled.sum()))
     # 30 links, three pages, are always drawn; 170 others cannot reach the threshold
     assert max(n_settled) < 2 * 30 + 40
 
@@ -136,8 +136,8 @@ def test_revenue_that_is_late_counts_by_the_views_that_settled() -> None:
     )
     QueueTS.choose(state, NOBODY, np.random.default_rng(1))
     # 10 of 40 views are settled: of their 5 clicks 2 brought revenue
-    assert state.sampling.posterior.hits[:, 1].tolist() == [21.0, 3.0]
-    assert state.sampling.posterior.misses[:, 1].tolist() == [21.0, 4.0]
+    assert state.posterior.hits[:, 1].tolist() == [21.0, 3.0]
+    assert state.posterior.misses[:, 1].tolist() == [21.0, 4.0]
 
 
 def test_the_average_page_of_a_policy_that_does_not_sample_is_its_page() -> None:

@@ -15,7 +15,7 @@ from slotwise.policies.cucb import CUCB
 from slotwise.policies.exp3m import Exp3M
 from slotwise.policies.lexp import LExp
 from slotwise.policies.paced_bayes import PacedBayes
-from slotwise.policies.page_views import average_ahead, expect_views
+from slotwise.policies.page_views import average_ahead, average_probabilities, expect_views
 from slotwise.policies.policy import (
     NO_SLOTS,
     NOBODY,
@@ -28,7 +28,6 @@ from slotwise.policies.policy import (
     new_counts,
 )
 from slotwise.policies.queue_ts import QueueTS
-from slotwise.policies.sampling import average_probabilities
 from slotwise.policies.uniform_and_fixed import FixedMix, Uniform
 from slotwise.problem import Problem
 from slotwise.selection.mix import Mix, new_mix

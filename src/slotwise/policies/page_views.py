@@ -14,6 +14,7 @@ from slotwise.errors import InvalidInput
 from slotwise.policies.policy import NO_SLOTS, Estimates, Floats, Links, Policy
 from slotwise.policies.within_rules import choosing_within
 from slotwise.problem import Problem, whole_number
+from slotwise.selection.mix import dense_probabilities
 from slotwise.selection.page_rules import PageRules
 from slotwise.selection.rounding import draw_by_groups, draw_page
 from slotwise.selection.several_floors import solve_floors
@@ -128,6 +129,49 @@ def expect_views(
                 n_views = views[level, links] * share
                 outcomes = n_views * rates[level, links]
                 learn(state, visitor, level, links, NO_SLOTS, certain, n_views, outcomes)
+
+
+def average_probabilities(
+    policy: Policy,
+    state: Any,
+    rng: np.random.Generator,
+    n_draws: int = 1_000,
+    visitors: NDArray[np.int64] | None = None,
+    rules: PageRules | None = None,
+) -> Floats:
+    """Return the average page over `n_draws` choices of the policy for each of some visitors.
+
+    `visitors` has a row each: by default such as the state has seen. Within `rules` each choice is
+    a page within them, and so is the average.
+
+    A sampling policy's page is certain given its sample, so its own probabilities say 1 for every
+    link shown. Where propensities are logged, publish this average and round it: then the
+    logged probability of a link is exactly the one it was shown with. One choice is enough for
+    a policy that does not sample.
+
+    >>> from slotwise.policies import QueueTS
+    >>> from slotwise.problem import Problem
+    >>> problem = Problem(n_links=4, n_slots=2)
+    >>> state = QueueTS().start(problem)
+    >>> average = average_probabilities(QueueTS(), state, np.random.default_rng(1))
+    >>> average.round(1).tolist()
+    [0.5, 0.5, 0.5, 0.5]
+    """
+    n_draws = whole_number("n_draws", n_draws, at_least=1) if policy.samples else 1
+    who = policy.visitors_seen(state) if visitors is None else visitors
+    different, counts = np.unique(who, axis=0, return_counts=True)
+    total = np.zeros(len(state.mix.sure))
+    choose, chosen_by = switching(type(policy).choose), policy.rng_of_choice(rng)
+    within = switching(choosing_within(type(policy)))
+    for visitor, share in zip(different, counts / len(who), strict=True):
+        for _ in range(n_draws):
+            if rules is None:
+                choose(state, visitor, chosen_by)
+                total += share * dense_probabilities(state.mix)
+            else:
+                within(state, visitor, chosen_by, rules)
+                total += share * rules.probabilities
+    return (total / n_draws).clip(0.0, 1.0)
 
 
 def average_ahead(

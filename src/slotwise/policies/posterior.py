@@ -272,16 +272,6 @@ def mean_worth(posterior: Posterior, level_worth: Floats) -> None:
             worth[link] = (here + worth[link]) * hits[link] / (hits[link] + misses[link])
 
 
-@hot
-def rank_by_means(posterior: Posterior, level_worth: Floats, links: Links, worth: Floats) -> None:
-    """Write what some links are worth on average."""
-    for k in range(len(links)):
-        worth[k] = 0.0
-        for level in range(len(level_worth) - 1, -1, -1):
-            hits, misses = posterior.hits[level, links[k]], posterior.misses[level, links[k]]
-            worth[k] = (level_worth[level] + worth[k]) * hits / (hits + misses)
-
-
 #     p_i = hits / trials,   weight_i = n_i / (n_i + 10),   noise_i = p_i (1 - p_i) / (n_i - 1)
 #     mean = sum w p / sum w,   variance = sum w p^2 / sum w - mean^2 - sum w noise / sum w
 #     prior Beta(a, b) of this mean and variance, the smaller of a and b kept within [1/2, 2]

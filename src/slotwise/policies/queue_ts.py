@@ -9,9 +9,32 @@ import numpy as np
 
 from slotwise.compile import hot
 from slotwise.errors import InvalidInput
-from slotwise.policies.evidence import Evidence, check_memory, count_open, new_evidence
+from slotwise.policies.evidence import (
+    Evidence,
+    add_views,
+    check_memory,
+    count_open,
+    count_rounds,
+    is_time_to_look_again,
+    new_evidence,
+)
 from slotwise.policies.policy import Floats, Links, Visitor, check_horizon
-from slotwise.policies.posterior import draw_reachable, rank_by_means
+from slotwise.policies.posterior import (
+    N_CHANGED,
+    PoolPrior,
+    Posterior,
+    draw_links,
+    draw_reachable,
+    fit_prior,
+    mean_worth,
+    new_pool_prior,
+    new_posterior,
+    note_change,
+    set_posterior,
+    start_draw,
+    take_in_link,
+    trials_and_hits,
+)
 from slotwise.policies.prices import (
     QueuePolicy,
     Queues,
@@ -19,58 +42,103 @@ from slotwise.policies.prices import (
     price_levels,
     queue_outcomes,
 )
-from slotwise.policies.sampling import (
-    Sampling,
-    count_links,
-    draw_first,
-    follow_evidence,
-    look_again,
-    new_sampling,
-)
 from slotwise.problem import Problem
 from slotwise.selection.mix import Mix, new_mix
-from slotwise.selection.page_search import Entries, Objective
+from slotwise.selection.page_search import Entries, Objective, Search, new_search
 from slotwise.selection.share_slots import share_top_page
 from slotwise.selection.top_page import top_page
 
+FIRST_DRAWS = 3
+"""How many links, in pages, are drawn to find a threshold for the others."""
+
 
 class QueueTSState(NamedTuple):
-    """Evidence, its posteriors, and the queues that weigh what is drawn from them.
+    """Evidence, the posteriors of all links, and the queues that weigh what is drawn from them.
 
-    `coming` is what pages whose feedback has yet to come are expected to add to each queue.
+    `pool` is the prior that links share. `coming` is what pages whose feedback has yet to come are
+    expected to add to each queue.
     """
 
     evidence: Evidence
     queues: Queues
-    sampling: Sampling
+    pool: PoolPrior
+    posterior: Posterior
+    mean_search: Search
+    search: Search
     coming: Floats
     score: Floats
     mix: Mix
 
 
 @hot
+def look_again(state: QueueTSState) -> None:
+    """Let every posterior be computed again before the next page."""
+    for link in range(len(state.posterior.is_changed)):
+        note_change(state.posterior, link)
+
+
+@hot
+def _follow_evidence(state: QueueTSState) -> None:
+    """Compute the posterior of every changed link; they stay listed as changed.
+
+    A prior that moves changes all links.
+    """
+    posterior, evidence = state.posterior, state.evidence
+    n_levels = len(posterior.cap)
+    if state.pool.is_fitted:
+        for k in range(posterior.sizes[N_CHANGED]):
+            link = posterior.changed[k]
+            for level in range(n_levels):
+                trials, hits = trials_and_hits(evidence, level, link)
+                take_in_link(state.pool, level, link, trials, hits)
+        if fit_prior(state.pool, posterior):
+            look_again(state)
+    for k in range(posterior.sizes[N_CHANGED]):
+        link = posterior.changed[k]
+        for level in range(n_levels):
+            trials, hits = trials_and_hits(evidence, level, link)
+            a = posterior.prior_hits[level] + hits
+            b = posterior.prior_misses[level] + trials - hits
+            set_posterior(posterior, level, link, a, b)
+
+
+@hot
+def _draw_first(state: QueueTSState, rng: np.random.Generator) -> int:
+    """Start the draw of a page with the links that are worth most on average; count them.
+
+    They are more than a page: the threshold that they set is then close to the final one. The
+    list of changed links is cleared.
+    """
+    posterior, search = state.posterior, state.mean_search
+    for k in range(posterior.sizes[N_CHANGED]):
+        posterior.is_changed[posterior.changed[k]] = False
+    posterior.sizes[N_CHANGED] = 0
+    start_draw(posterior, rng)
+    mean_worth(posterior, state.queues.worth)
+    worth = posterior.worth
+    n_first = min(len(worth), FIRST_DRAWS * state.queues.n_slots)
+    top_page(Entries(worth, worth, len(worth)), n_first, Objective(1.0, 0.0), search)
+    return draw_links(posterior, search.first[n_first - 1], rng)
+
+
+@hot
 def _page_of_candidates(state: QueueTSState, n_candidates: int) -> float:
     """Find the best page among what was drawn; return the worth of its last link."""
-    compound, worth, n_slots = (
-        state.sampling.posterior.compound,
-        state.queues.worth,
-        state.queues.n_slots,
-    )
+    compound, worth, search = state.posterior.compound, state.queues.worth, state.search
     for entry in range(n_candidates):
         state.score[entry] = 0.0
         for level in range(len(worth)):
             state.score[entry] += worth[level] * compound[level, entry]
-    search = state.sampling.search
     entries = Entries(state.score, compound[0], n_candidates)
-    top_page(entries, n_slots, Objective(1.0, 0.0), search)
-    return search.first[n_slots - 1]
+    top_page(entries, state.queues.n_slots, Objective(1.0, 0.0), search)
+    return search.first[state.queues.n_slots - 1]
 
 
 @hot
 def _expect_open(state: QueueTSState, level: int) -> float:
     """Return the outcomes of a level that open views are expected to bring, at present means."""
     opened, expected = state.evidence.open_views[level], 0.0
-    hits, misses = state.sampling.posterior.hits, state.sampling.posterior.misses
+    hits, misses = state.posterior.hits, state.posterior.misses
     for link in range(len(opened)):
         if opened[link] > 0.0:
             brought = opened[link]
@@ -102,20 +170,24 @@ def note_open(state: QueueTSState, level: int, links: Links, n_views: float) -> 
 @hot
 def choose(state: QueueTSState, visitor: Visitor, rng: np.random.Generator) -> None:
     """Draw the links that can matter and take those worth most."""
-    sampling, queues, n_slots = state.sampling, state.queues, state.queues.n_slots
-    posterior = sampling.posterior
-    follow_evidence(sampling, state.evidence)
+    posterior, queues = state.posterior, state.queues
+    _follow_evidence(state)
     _expect_queues(state)
     price_levels(queues, state.evidence.rounds, state.coming)
-    threshold = _page_of_candidates(state, draw_first(sampling, queues.worth, n_slots, rng))
+    threshold = _page_of_candidates(state, _draw_first(state, rng))
     _page_of_candidates(state, draw_reachable(posterior, queues.worth, threshold, rng))
-    share_top_page(posterior.candidates, n_slots, sampling.search, state.mix)
+    share_top_page(posterior.candidates, queues.n_slots, state.search, state.mix)
 
 
 @hot
 def rank(state: QueueTSState, links: Links, worth: Floats) -> None:
     """Write what links are worth on average, at the price of the page chosen last."""
-    rank_by_means(state.sampling.posterior, state.queues.worth, links, worth)
+    level_worth, posterior = state.queues.worth, state.posterior
+    for k in range(len(links)):
+        worth[k] = 0.0
+        for level in range(len(level_worth) - 1, -1, -1):
+            hits, misses = posterior.hits[level, links[k]], posterior.misses[level, links[k]]
+            worth[k] = (level_worth[level] + worth[k]) * hits / (hits + misses)
 
 
 @hot
@@ -130,7 +202,12 @@ def learn(
     outcomes: Floats,
 ) -> None:
     """Count, and let the queues grow or shrink."""
-    count_links(state.evidence, state.sampling, level, links, views, outcomes)
+    count_rounds(state.evidence, level, views)
+    for k in range(len(links)):
+        add_views(state.evidence, level, links[k], views[k], outcomes[k])
+        note_change(state.posterior, links[k])
+    if is_time_to_look_again(state.evidence, level):
+        look_again(state)
     queue_outcomes(state.queues, level, views, outcomes, state.evidence.rounds)
 
 
@@ -192,7 +269,10 @@ class QueueTS(QueuePolicy):
         return QueueTSState(
             evidence=new_evidence(problem, self.memory),
             queues=queues,
-            sampling=new_sampling(problem, self.prior),
+            pool=new_pool_prior(problem, self.prior),
+            posterior=new_posterior(problem),
+            mean_search=new_search(problem.n_links),
+            search=new_search(problem.n_links),
             coming=np.zeros(len(queues.lengths)),
             score=np.zeros(problem.n_links),
             mix=new_mix(problem.n_links),

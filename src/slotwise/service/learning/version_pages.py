@@ -19,9 +19,14 @@ from slotwise.compile import switching
 from slotwise.player.player import LinkTotals, Player
 from slotwise.policies import Policy, visitor_pages
 from slotwise.policies.paced_bayes_visitors import PacedBayesVisitors
-from slotwise.policies.page_views import average_ahead, expect_views, fill_slots, rest_of_page
+from slotwise.policies.page_views import (
+    average_ahead,
+    average_probabilities,
+    expect_views,
+    fill_slots,
+    rest_of_page,
+)
 from slotwise.policies.policy import NOBODY, Visitor
-from slotwise.policies.sampling import average_probabilities
 from slotwise.policies.visitor_pages import Open, VisitorPages
 from slotwise.problem import Problem
 from slotwise.selection.page_rules import PageRules
