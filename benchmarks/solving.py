@@ -11,12 +11,17 @@ from scipy.optimize import linprog
 from benchmarks.measuring import Row, at_least, at_most, cpu_seconds
 from slotwise.compile import compiled, compiled_first, hot
 from slotwise.selection import solve, solve_floors
-from slotwise.selection.floor_program import new_program, set_clicks, set_value, solve_program
+from slotwise.selection.floor_program import (
+    Program,
+    new_program,
+    set_clicks,
+    set_value,
+    solve_program,
+)
 from slotwise.selection.page_rules import PageRules
 from slotwise.selection.page_within_rules import solve_within
 from slotwise.selection.rules import SlotRule, settle_rules
 from slotwise.selection.solve import solve_into
-from slotwise.selection.zones import Program
 
 Floats = NDArray[np.float64]
 

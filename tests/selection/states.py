@@ -14,8 +14,8 @@ from slotwise.policies import Policy
 from slotwise.policies.policy import NO_SLOTS
 from slotwise.problem import Problem
 from slotwise.selection import Solution, dense_probabilities, draw_page
+from slotwise.selection.floor_program import PRICE, STATUS
 from slotwise.selection.solve import STATUSES
-from slotwise.selection.zones import PRICE, STATUS
 from tests.selection.instances import FLOORS, RATES, Instance, make_floor, make_rates
 
 NOBODY = np.zeros(1, np.int64)

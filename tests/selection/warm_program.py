@@ -7,10 +7,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from slotwise.compile import code_for, hot
 from slotwise.selection import Solution, dense_probabilities
-from slotwise.selection.floor_program import new_program, set_clicks, set_value, solve_program
+from slotwise.selection.floor_program import (
+    PRICE,
+    STATUS,
+    Program,
+    new_program,
+    set_clicks,
+    set_value,
+    solve_program,
+)
 from slotwise.selection.price_search import INFEASIBLE
 from slotwise.selection.solve import STATUSES
-from slotwise.selection.zones import PRICE, STATUS, Program
 
 Floats = NDArray[np.float64]
 

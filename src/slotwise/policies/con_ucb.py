@@ -28,6 +28,9 @@ from slotwise.policies.policy import (
 from slotwise.problem import Problem
 from slotwise.selection.confidence import paper_upper
 from slotwise.selection.floor_program import (
+    PRICE,
+    STATUS,
+    Program,
     new_program,
     rank_by_program,
     set_clicks,
@@ -38,7 +41,6 @@ from slotwise.selection.mix import Mix
 from slotwise.selection.page_rules import PageRules
 from slotwise.selection.page_within_rules import solve_within
 from slotwise.selection.price_search import BINDING
-from slotwise.selection.zones import PRICE, STATUS, Program
 
 MOST_EXTRA = 0.25
 """The most that is asked for above the floor, as a share of it."""
