@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from slotwise.arrays import Floats, Links, Whole
 from slotwise.compile import hot, inner, int64
 from slotwise.selection.mix import N_OPEN, N_SURE, N_TIED, TIED_SLOTS, Mix, new_mix
-from slotwise.selection.page_search import BLOCK, Entries, Search, new_search
+from slotwise.selection.page_search import Entries, Search, new_search
 from slotwise.selection.price_search import (
     BINDING,
     INFEASIBLE,
@@ -136,44 +136,26 @@ def settle_changes(program: Program) -> None:
 
 @inner
 def place_zones(program: Program) -> None:
-    """Give every link below TOP its zone, without a branch for any of them.
-
-    Most links are far below the threshold. A block of links that all are is passed over by
-    counting, which runs in vectors.
-    """
-    sizes, numbers = program.sizes, program.numbers
+    """Give every link below TOP its zone, without a branch for any of them."""
+    sizes, numbers, zone = program.sizes, program.numbers, program.zone
     value_weight, margin = numbers[VALUE_WEIGHT], numbers[MARGIN]
     low_price, low_threshold = numbers[LOW_PRICE], numbers[LOW_THRESHOLD]
     high_price, high_threshold = numbers[HIGH_PRICE], numbers[HIGH_THRESHOLD]
     inner, band = program.inner, program.band
     n_inner = n_band = int64(0)
-    for begin in range(int64(0), len(program.value), BLOCK):
-        end = min(begin + BLOCK, len(program.value))
-        value, clicks = program.value[begin:end], program.clicks[begin:end]
-        zone = program.zone[begin:end]
-        n_near = int64(0)
-        for k in range(len(value)):
-            own = value_weight * value[k]
-            at_low = own + low_price * clicks[k] - low_threshold
-            at_high = own + high_price * clicks[k] - high_threshold
-            n_near += max(at_low, at_high) >= -margin
-        if n_near == 0:  # none of them is TOP: those have the largest score
-            for k in range(len(zone)):
-                zone[k] = OUT
-            continue
-        for k in range(len(value)):
-            own = value_weight * value[k]
-            at_low = own + low_price * clicks[k] - low_threshold
-            at_high = own + high_price * clicks[k] - high_threshold
-            is_top = zone[k] == TOP
-            is_in = (min(at_low, at_high) > margin) & (not is_top)
-            is_out = (max(at_low, at_high) < -margin) & (not is_top)
-            is_band = (not is_in) & (not is_out) & (not is_top)
-            inner[n_inner] = begin + k
-            n_inner += is_in
-            band[n_band] = begin + k
-            n_band += is_band
-            zone[k] = TOP * is_top + IN * is_in + BAND * is_band
+    for link in range(len(program.value)):
+        own = value_weight * program.value[link]
+        at_low = own + low_price * program.clicks[link] - low_threshold
+        at_high = own + high_price * program.clicks[link] - high_threshold
+        is_top = zone[link] == TOP
+        is_in = (min(at_low, at_high) > margin) & (not is_top)
+        is_out = (max(at_low, at_high) < -margin) & (not is_top)
+        is_band = (not is_in) & (not is_out) & (not is_top)
+        inner[n_inner] = link
+        n_inner += is_in
+        band[n_band] = link
+        n_band += is_band
+        zone[link] = TOP * is_top + IN * is_in + BAND * is_band
     for k in range(n_inner):
         program.place[inner[k]] = k
     for k in range(n_band):
