@@ -410,7 +410,7 @@ def score_jointly(posterior: JointPosterior, worth: Floats, score: Floats, scrat
         for k in range(len(means)):
             means[k] = 0.0
             variances[k] = 0.0
-        for level in range(len(worth) - 1, 0, -1):
+        for level in range(len(worth) - 1, -1, -1):
             own = worth[level]
             rates = posterior.mean[level, begin:end]
             uncertainties = posterior.variance[level, begin:end]
@@ -418,14 +418,8 @@ def score_jointly(posterior: JointPosterior, worth: Floats, score: Floats, scrat
                 means[k], variances[k] = before_level(
                     means[k], variances[k], own, rates[k], uncertainties[k]
                 )
-        own, rates, uncertainties = (
-            worth[0],
-            posterior.mean[0, begin:end],
-            posterior.variance[0, begin:end],
-        )
         for k in range(len(means)):
-            mean, variance = before_level(means[k], variances[k], own, rates[k], uncertainties[k])
-            means[k] = _bound(mean, width[k] * variance)
+            means[k] = _bound(means[k], width[k] * variances[k])
 
 
 @inner
