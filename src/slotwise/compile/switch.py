@@ -81,10 +81,6 @@ def compiles() -> bool:
     return not is_off and os.environ.get("SLOTWISE_COMPILE") != "never" and has_compiler()
 
 
-def _compiles_first() -> bool:
-    return os.environ.get("SLOTWISE_COMPILE") == "first"
-
-
 def _machine_code() -> Any:
     """Import the compiler."""
     is_new = "slotwise.compile.machine_code" not in sys.modules
@@ -135,7 +131,7 @@ class Code:
         """Load the machine code, or start to interpret."""
         if not can_be_compiled(self.function) or not compiles():
             self.interpret()
-        elif is_dispatcher(self.function) or _compiles_first():
+        elif is_dispatcher(self.function) or os.environ.get("SLOTWISE_COMPILE") == "first":
             self.compile()
         elif not (self._is_stored() and self.load()):
             self.call = self._measured

@@ -299,27 +299,23 @@ class ExperimentFile(Section):
         return experiment
 
     def _load(self, directory: Path | None) -> Dataset:
+        # a table has no page size of its own and needs one
+        options = self.options | self._page
         if self.original is not None and directory is not None:
             try:
                 return self._with_page(load_dataset(self.original, directory))
             except MissingData as missing:
                 note = f"look-alike used instead of {self.original}: {missing}"
-                return self._with_page(load_dataset(self.dataset, **self._options), note)
+                return self._with_page(load_dataset(self.dataset, **options), note)
         is_built_in = isinstance(find_dataset(self.dataset), LookAlike)
-        return self._with_page(
-            load_dataset(self.dataset, None if is_built_in else directory, **self._options)
-        )
+        files = None if is_built_in else directory
+        return self._with_page(load_dataset(self.dataset, files, **options))
 
     @property
     def _page(self) -> dict[str, Any]:
         """What the file says of the page; the data set says the rest."""
         names = ("n_slots", "click_floor", "failure_probability")
         return {name: value for name in names if (value := getattr(self, name)) is not None}
-
-    @property
-    def _options(self) -> dict[str, Any]:
-        """The options of the data set; a table has no page size of its own and needs one."""
-        return self.options | self._page
 
     def _with_page(self, data: Dataset, note: str | None = None) -> Dataset:
         changes = self._page

@@ -155,7 +155,7 @@ class Results:
     @property
     def metrics(self) -> tuple[str, ...]:
         """The metrics that `final` and `curve` take."""
-        return (*METRICS, *(name for name in self._level_metrics()))
+        return (*METRICS, *self._level_metrics())
 
     @property
     def n_runs(self) -> int:

@@ -130,7 +130,8 @@ def check_cells(
     """Raise InvalidInput for the first row where `is_good` does not hold."""
     bad = (~is_good.fill_null(value=False)).arg_true()
     if len(bad):
-        raise _bad_cell(source, block, column, int(bad[0]), rule)
+        row = f"see row {block.first_row + int(bad[0])} of {source.path.name}"
+        raise InvalidInput.of(column, rule, block.rows[column][int(bad[0])], row)
 
 
 def numbers_of(
@@ -145,15 +146,6 @@ def numbers_of(
     rule = f"a number from {low:g} to {high:g}" if high < np.inf else f"a number from {low:g} up"
     check_cells(source, block, column, is_good, rule)
     return numbers.to_numpy()
-
-
-def _bad_cell(
-    source: SourceFile, block: FileBlock, column: str, place: int, rule: str
-) -> InvalidInput:
-    row = block.first_row + place
-    return InvalidInput.of(
-        column, rule, block.rows[column][place], f"see row {row} of {source.path.name}"
-    )
 
 
 ORIGIN = "name your own columns with the options `clicks`, `views`, `revenue` and `link`"
@@ -203,13 +195,19 @@ class Table:
         clicks = numbers_of(source, block, self.clicks)
         at_most = pl.Series(clicks <= views)
         check_cells(source, block, self.clicks, at_most, f"at most `{self.views}`")
+        link_names = None
+        if self.link is not None:
+            names = block.rows[self.link].cast(pl.String)
+            is_name = names.is_not_null() & names.is_first_distinct()
+            check_cells(source, block, self.link, is_name, "a name that occurs once")
+            link_names = tuple(names)
         described: dict[str, Any] = {
             "name": "table",
             "title": source.path.name,
             **asdict(page),
             "look_alike": False,
             "source": f"{source.path.name}: {block.rows.height} links",
-            "link_names": None if self.link is None else self._link_names(source, block),
+            "link_names": link_names,
         }
         click_rate, click_note = clicks / views, f"click rate: {self.clicks} / {self.views}"
         if self._later_levels:
@@ -288,13 +286,6 @@ class Table:
         rule = f"at most {max_revenue:g} per click (`max_revenue`)"
         check_cells(source, block, self.revenue, at_most, rule)
         return np.minimum(1.0, per_click / max_revenue), max_revenue
-
-    def _link_names(self, source: SourceFile, block: FileBlock) -> tuple[str, ...]:
-        assert self.link is not None
-        names = block.rows[self.link].cast(pl.String)
-        is_name = names.is_not_null() & names.is_first_distinct()
-        check_cells(source, block, self.link, is_name, "a name that occurs once")
-        return tuple(names)
 
 
 def _ratio(parts: Floats, whole: Floats) -> Floats:
