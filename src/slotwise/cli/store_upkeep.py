@@ -28,7 +28,6 @@ from slotwise.service.storage.maintenance import (
     existing_store,
     move_store,
     only_sqlite,
-    open_beside_service,
     open_existing,
     open_existing_to_read,
     purge,
@@ -262,7 +261,7 @@ def export_command(
     target, is_first = Target(to), True
     while is_first or follow:
         try:
-            with closing(open_beside_service(store)) as opened, progress_bar("export") as tell:
+            with closing(open_existing_to_read(store)) as opened, progress_bar("export") as tell:
                 exported = export_store(opened, target, slice_minutes, tell)
             if is_first or any(exported.n_rows.values()):
                 _print_exported(target, exported)

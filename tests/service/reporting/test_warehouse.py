@@ -34,7 +34,7 @@ from slotwise.service.storage.contract import (
     SavePool,
     Store,
 )
-from slotwise.service.storage.maintenance import back_up, move_store, open_beside_service, restore
+from slotwise.service.storage.maintenance import back_up, move_store, open_existing_to_read, restore
 from slotwise.service.storage.postgresql import PostgresqlStore
 from slotwise.service.storage.sqlite import SqliteStore
 from tests.service.conftest import OpenService, until
@@ -407,7 +407,7 @@ def test_two_exports_at_once_write_every_row_once(tmp_path: Path, folder: Path) 
 
     def run() -> None:
         try:
-            with closing(open_beside_service(str(path))) as opened:
+            with closing(open_existing_to_read(str(path))) as opened:
                 export_store(opened, Target(str(folder)), 60)
         except BaseException as error:
             failures.append(error)

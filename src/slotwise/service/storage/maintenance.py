@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -22,7 +22,6 @@ from slotwise.service.storage.sqlite import (
     SqliteStore,
     WriterLock,
     create_private,
-    open_for_reading,
 )
 from slotwise.service.storage.verify import Verification, verify
 
@@ -45,22 +44,17 @@ def open_existing(address: str) -> Store:
 
 
 def open_existing_to_read(address: str) -> Store | SqliteFile:
-    """Open a store to read it, also while a service is running."""
+    """Open a store to read it; a service may run on it, start and stop meanwhile.
+
+    The store in a file is not locked. One of an older version is migrated first; where a service
+    is running, it has done so.
+    """
     if is_postgresql(address):
         return open_postgresql(address)
-    return open_for_reading(existing_store(sqlite_path(address)))
-
-
-def open_beside_service(address: str) -> Store | SqliteFile:
-    """Open a store to read it for long; a service may start and stop meanwhile.
-
-    The store in a file is not locked. One of an older version is migrated first.
-    """
-    opened = open_existing_to_read(address)
-    if not isinstance(opened, SqliteStore):
-        return opened
-    opened.close()
-    return SqliteFile(sqlite_path(address))
+    path = existing_store(sqlite_path(address))
+    with suppress(StoreUnavailable):
+        SqliteStore(path).close()
+    return SqliteFile(path)
 
 
 def only_sqlite(address: str, command: str, instead: str) -> Path:

@@ -378,14 +378,3 @@ class SqliteStore(SqliteFile):
             with suppress(sqlite3.Error):
                 self._writer.close()
             self._writer = None
-
-
-def open_for_reading(path: Path) -> SqliteFile:
-    """Open a store to read it: next to its writer, or as the writer when there is none.
-
-    Only then can a file of an older version be migrated; a running service has done so.
-    """
-    try:
-        return SqliteStore(path)
-    except StoreUnavailable:
-        return SqliteFile(path)
