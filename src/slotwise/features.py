@@ -219,7 +219,7 @@ class Feature:
 
     def plain(self) -> dict[str, Any]:
         """Return everything there is to save, as plain values."""
-        raise NotImplementedError
+        return {"name": self.name, "kind": self.kind}
 
     def refuse(self, rule: str, value: Any) -> InvalidInput:
         """Return the error for a value of the wrong type."""
@@ -246,7 +246,7 @@ class Words(Feature):
         return self._places.get(value, 0)
 
     def plain(self) -> dict[str, Any]:
-        return {"name": self.name, "kind": self.kind, "words": list(self.words)}
+        return {**super().plain(), "words": list(self.words)}
 
 
 class Values(Words):
@@ -303,7 +303,7 @@ class OpenWords(Feature):
         kept: dict[str, Any] = {"words": frequent.words, "counts": frequent.counts}
         if frequent.budget < frequent.MAX_BUDGET:
             kept["budget"] = frequent.budget
-        return {"name": self.name, "kind": self.kind, **kept}
+        return {**super().plain(), **kept}
 
 
 class Flag(Feature):
@@ -324,9 +324,6 @@ class Flag(Feature):
 
     def checked_label(self, value: str) -> str:
         return super().checked_label(str(FLAGS.get(value.lower(), value)))
-
-    def plain(self) -> dict[str, Any]:
-        return {"name": self.name, "kind": self.kind}
 
 
 class Bins(Feature):
@@ -358,7 +355,7 @@ class Bins(Feature):
         return text
 
     def plain(self) -> dict[str, Any]:
-        return {"name": self.name, "kind": self.kind, "edges": list(self.edges)}
+        return {**super().plain(), "edges": list(self.edges)}
 
 
 TEXT, BOOL = "text", "bool"

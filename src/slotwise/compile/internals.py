@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import pickle
+from functools import cache
 from typing import Any, ClassVar
 
 from numba.core import codegen, compiler, compiler_machinery, extending, serialize, typed_passes
@@ -139,6 +140,7 @@ for _name in ("no_cfunc_wrapper", "no_cpython_wrapper", COUNTS_REFERENCES):
     getattr(CPUTargetOptions, _name)  # an AttributeError where numba has no such option
 
 
+@cache
 def intrinsic_type(twin: Any) -> Any:
     """Return the type of a vector pass: calls of `twin` become the code of `vector_code`."""
     result, write = CODE[twin.__name__]

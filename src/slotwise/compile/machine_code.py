@@ -68,19 +68,13 @@ def _callee(function: Any) -> Any:
     return dispatcher
 
 
-@cache
-def _vector_type(function: Any) -> Any:
-    assert internals is not None
-    return internals.intrinsic_type(function)
-
-
 @typeof_impl.register(python_types.FunctionType)
 def _type_of_function(function: Any, _: Any) -> Any:
     options = options_of(function)
     if options is None:
         return None
     if options.is_vector_pass and internals is not None:
-        return _vector_type(function)
+        return internals.intrinsic_type(function)
     return types.Dispatcher(_callee(function))
 
 
