@@ -57,7 +57,7 @@ def test_pages_that_settle_leave_nothing_open(n_links: int) -> None:
     during = scores(policy, problem, state)
     for level in (1, 0):
         PacedBayes.note_open(state, level, shown, -5.0)
-    PacedBayes.look_again(state)
+    PacedBayes.refresh(state)
     assert during != before
     assert scores(policy, problem, state) == before
 

@@ -27,7 +27,7 @@ class Twin(Protocol):
         ...
 
     def learn(self, shown: Links, chances: Floats, clicks: Floats, revenue: Floats) -> None:
-        """Take in one round."""
+        """Record one round."""
         ...
 
 

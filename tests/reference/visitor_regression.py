@@ -111,7 +111,7 @@ class RegressionTwin:
         self.tilt[level, link] += (trials * (p * (1 - p) * logit - p) + outcome) * x
 
     def learn_clicks(self, visitor: Any, shown: Any, clicks: Any) -> None:
-        """Take in the clicks of a page."""
+        """Record the clicks of a page."""
         self.rounds[0] += 1
         missing = self.floor - clicks.sum()
         self.owed += missing
@@ -132,7 +132,7 @@ class RegressionTwin:
         self._refit(0)
 
     def learn_revenue(self, visitor: Any, shown: Any, revenue: Any) -> None:
-        """Take in the revenue of the page whose clicks came last."""
+        """Record the revenue of the page whose clicks came last."""
         self.rounds[1] += 1
         for amount in revenue[revenue > 0]:
             if not self.sales:

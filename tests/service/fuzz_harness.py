@@ -44,8 +44,8 @@ def prepare(url: str, key: str) -> None:
         client.put("/v1/pools/home", json=POOL).raise_for_status()
         links = [{"link_id": f"l{n}", "url": f"https://shop.example/{n}"} for n in range(1, 10)]
         client.post("/v1/pools/home/links:batch", json={"links": links}).raise_for_status()
-        wish = {"decision_id": "4rV0tQ9dR2m1", "pin": [{"link_id": "l9", "position": 1}]}
-        client.post("/v1/pools/home/decide", json=wish).raise_for_status()
+        constraints = {"decision_id": "4rV0tQ9dR2m1", "pin": [{"link_id": "l9", "position": 1}]}
+        client.post("/v1/pools/home/decide", json=constraints).raise_for_status()
 
 
 def fuzz(url: str, key: str, folder: Path, *, seed: int, examples: int) -> int:

@@ -34,9 +34,9 @@ def opened(path: Path) -> Service:
 
 
 def phone_page(service: Service) -> list[float]:
-    snapshot: Any = service.decider.snapshot("home")
-    known = snapshot.guests.know({"device": "phone"})
-    return list(snapshot._visitors.probabilities(known.places))
+    installed: Any = service.decider.installed("home")
+    known = installed.known_visitors.know({"device": "phone"})
+    return list(installed._visitors.probabilities(known.places))
 
 
 def test_the_regression_learns_for_whom_and_logs_exact_propensities(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def test_every_page_is_within_the_rules(
         click = ClickEvent(page.decision_id, page.shown[0].link_id)
         service.committer.submit_events([click], T0 + 200).result()
     service.learner.learn(seconds(100_000))
-    assert service.decider.snapshot("home").published.fallback == ""
+    assert service.decider.installed("home").published.fallback == ""
     found = pages(service, 1_500, seconds(100_001))
     assert {page.holdout for page in found} == {False, True}
     assert all(slots_of(page, GROUPS["a"]) <= 1 and len(page.shown) == 3 for page in found)
@@ -134,11 +134,18 @@ def test_propensities_are_exact_under_all_restrictions_together(open_service: Op
     names = [name for links in GROUPS.values() for name in links]
     n_pages = 0
     for version in range(2):
-        for wish in asked:
-            out = {*wish.get("exclude", ()), *(one.link_id for one in wish.get("pin", ()))}
+        for constraints in asked:
+            out = {
+                *constraints.get("exclude", ()),
+                *(one.link_id for one in constraints.get("pin", ())),
+            }
             for device in ("phone", "desktop"):
                 found = pages(
-                    service, 700, seconds(1 + 4_000 * version), **wish, visitor={"device": device}
+                    service,
+                    700,
+                    seconds(1 + 4_000 * version),
+                    **constraints,
+                    visitor={"device": device},
                 )
                 probabilities = [{one.link_id: one.propensity for one in p.shown} for p in found]
                 # a pinned link of a group that may have one leaves none for the others
@@ -257,7 +264,7 @@ def test_links_are_shown_within_their_dates_only(open_service: OpenService) -> N
         link("b2", group="b", starts_us=seconds(200)),
     ]
     service.directory.put_links("home", dated, "test", seconds(1)).result()
-    kept = service.decider.snapshot("home")
+    kept = service.decider.installed("home")
 
     def shown(at_s: float) -> set[str]:
         found = pages(service, 300, seconds(at_s))
@@ -269,8 +276,8 @@ def test_links_are_shown_within_their_dates_only(open_service: OpenService) -> N
     assert not {"b1", "b2"} & shown(100)
     assert service.decider.decide_at_once("home", seconds(200)) is None  # a page must be solved
     assert "b2" in shown(200)
-    assert service.decider.snapshot("home").version == kept.version  # nothing was published
-    assert {"b1", "b2"} <= service.decider.snapshot("home").pool.links.keys()
+    assert service.decider.installed("home").version == kept.version  # nothing was published
+    assert {"b1", "b2"} <= service.decider.installed("home").pool.links.keys()
     # the caller of a page may pin a link outside its dates
     pinned = service.decider.decide("home", seconds(300), pin=[Pin(link_id="b1", position=1)])
     assert pinned.shown[0].link_id == "b1"

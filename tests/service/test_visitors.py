@@ -14,7 +14,7 @@ import pytest
 
 from slotwise.errors import InvalidInput
 from slotwise.features import Features
-from slotwise.service.deciding.page_mix import MAX_KEPT
+from slotwise.service.deciding.page_mix import MAX_CACHED
 from slotwise.service.records import SECOND_US, ClickEvent, ConversionEvent, DecisionRecord, Pin
 from slotwise.service.refusals import Conflict
 from slotwise.service.reporting.decision_report import log_file
@@ -195,7 +195,7 @@ def frequencies_are_exact(pages: list[DecisionRecord]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "wish"),
+    ("changes", "constraints"),
     [
         ({"click_floor": 0.75}, {}),
         ({"holdout": 0.3, "click_floor": 0.75}, {}),
@@ -205,12 +205,12 @@ def frequencies_are_exact(pages: list[DecisionRecord]) -> None:
     ],
 )
 def test_propensities_are_exact_given_the_visitor(
-    service: Service, changes: dict[str, Any], wish: dict[str, Any]
+    service: Service, changes: dict[str, Any], constraints: dict[str, Any]
 ) -> None:
     now_us = visit(opened(service, **changes), 600, T0)
     devices = ["phone", "desktop", None]
     pages = [
-        service.decider.decide("home", now_us, visitor={"device": devices[k % 3]}, **wish)
+        service.decider.decide("home", now_us, visitor={"device": devices[k % 3]}, **constraints)
         for k in range(3_000)
     ]
     frequencies_are_exact(pages)
@@ -229,11 +229,11 @@ def test_it_learns_for_whom(service: Service) -> None:
 
 def test_the_price_of_the_floor_is_that_of_the_kinds_who_came(service: Service) -> None:
     visit(opened(service, click_floor=0.3, explore=0.1), 1_500, T0)
-    told, snapshot = service.reporter.frontier("home"), service.decider.snapshot("home")
+    told, installed = service.reporter.frontier("home"), service.decider.installed("home")
     assert told.n_kinds == 4  # two devices, two countries
-    kinds = snapshot.published.kinds
+    kinds = installed.published.kinds
     assert sum(one.share for one in kinds) == pytest.approx(1.0)
-    shares, rates = zip(*snapshot.rates_of_kinds(4), strict=True)
+    shares, rates = zip(*installed.rates_of_kinds(4), strict=True)
     floors = [point.click_floor for point in told.points]
     assert floors == sorted(floors)
     # Each kind has its most clicked links at the last floor, and earns most at the first.
@@ -273,7 +273,7 @@ def test_of_many_kinds_the_most_frequent_are_listed(service: Service) -> None:
         service.decider.decide("home", T0 + k, visitor=said)
     service.learner.learn(T0 + 100 * SECOND_US)
     told = service.reporter.frontier("home")
-    kinds = service.decider.snapshot("home").published.kinds
+    kinds = service.decider.installed("home").published.kinds
     assert told.n_kinds == len(kinds) == 64
     assert sum(one.share for one in kinds) == pytest.approx(1.0)
     assert kinds[0].share > 0.2
@@ -287,7 +287,7 @@ def test_a_policy_that_ignores_visitors_shows_everybody_the_same(service: Servic
         for device in ("phone", "desktop")
     ]
     assert pages[0].segment["device"] == "phone"
-    chances = set(service.decider.snapshot("home").probabilities.tolist())
+    chances = set(service.decider.installed("home").probabilities.tolist())
     assert {shown.propensity for page in pages for shown in page.shown} <= chances
     assert reads(service.store).counters("home").visitors["policy", "device", "phone"].click_views
 
@@ -308,13 +308,13 @@ def test_words_that_are_seen_often_get_a_place_where_views_settle(service: Servi
 
 def test_no_flood_of_values_makes_anything_grow(service: Service) -> None:
     opened(service)
-    guests = service.decider.snapshot("home").guests
+    known_visitors = service.decider.installed("home").known_visitors
     for k in range(20_000):
-        guests.know({"country": f"c{k}", "days": k / 7})
-    assert len(guests._kept) <= MAX_KEPT
-    known = guests.know({"country": "y" * 1_000})
+        known_visitors.know({"country": f"c{k}", "days": k / 7})
+    assert len(known_visitors._cache) <= MAX_CACHED
+    known = known_visitors.know({"country": "y" * 1_000})
     assert (known.values, known.segment["country"]) == ({"country": "(rare)"}, "(rare)")
-    assert all("y" * 1_000 not in str(key) for key in guests._kept)
+    assert all("y" * 1_000 not in str(key) for key in known_visitors._cache)
     features = Features.of_json({"country": "text"})
     for k in range(60_000):
         features.stored_places({"country": f"c{k % 20_000}"}, is_counted=True)
@@ -331,7 +331,7 @@ def test_words_that_mean_something_else_are_no_words(service: Service, word: str
     service.learner.learn(T0 + 100 * SECOND_US)
     page = service.decider.decide("home", T0 + 101 * SECOND_US, visitor={"country": word})
     assert page.segment["country"] == ("(not known)" if word == "(not known)" else "(rare)")
-    assert service.decider.snapshot("home").published.words == {"country": ()}
+    assert service.decider.installed("home").published.words == {"country": ()}
 
 
 def test_counters_of_visitors_add_up_and_equal_the_rows(open_service: OpenService) -> None:
@@ -355,12 +355,12 @@ def test_a_restart_shows_everybody_what_was_shown_before(tmp_path: Path) -> None
     said = [{"device": "phone"}, {"device": "desktop", "country": "A"}, {}]
 
     def pages_of(service: Service) -> list[Any]:
-        snapshot = service.decider.snapshot("home")
-        assert snapshot.depends_on_visitors
-        assert snapshot._visitors is not None
-        known = [snapshot.guests.know(one) for one in said]
+        installed = service.decider.installed("home")
+        assert installed.depends_on_visitors
+        assert installed._visitors is not None
+        known = [installed.known_visitors.know(one) for one in said]
         return [
-            (one.segment, snapshot._visitors.probabilities(one.places).tolist()) for one in known
+            (one.segment, installed._visitors.probabilities(one.places).tolist()) for one in known
         ]
 
     service.learner.learn(now_us + 61 * SECOND_US)

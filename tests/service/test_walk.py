@@ -26,7 +26,7 @@ GATES |= {"counting/attribution.py"}
 """Who writes and reads the store, and what counts: called at every step from an event on."""
 HEAD = {"http/protocol.py", "http/addresses.py", "http/routing.py", "http/exchange.py"}
 HEAD |= {"api/app.py", "api/context.py", "access/keys.py", "pool_directory.py", "observability.py"}
-NOT_DRAWN = HEAD | {"deciding/snapshot.py", "deciding/page_mix.py", "published_version.py"}
+NOT_DRAWN = HEAD | {"deciding/installed_version.py", "deciding/page_mix.py", "published_version.py"}
 """The head of the request, and what the decider makes of a version."""
 
 
@@ -109,14 +109,14 @@ def test_an_event_takes_the_way_that_is_drawn_to_the_next_version(tmp_path: Path
         answer = client.post("/v1/events", json={"type": "click", **names})
         assert answer.json() == {"outcome": "accepted"}
         service, later_us = server.context.service, server.context.clock_us() + DAY_US
-        before = service.decider.snapshot("home").version
+        before = service.decider.installed("home").version
         learning = threading.Thread(
             target=service.learner.learn, args=(later_us,), name="slotwise-learning"
         )
         learning.start()
         learning.join()
         walk.is_on = False
-        assert service.decider.snapshot("home").version > before
+        assert service.decider.installed("home").version > before
     entered = {file: by for file, by in walk.callers.items() if file not in NOT_DRAWN}
     assert sorted(entered) == sorted(drawn_under("### The way of an event to the next version"))
     assert len(entered) <= MAX_FILES

@@ -88,7 +88,7 @@ def serve_pool(pool: PoolSettings, features: dict[str, Any], learns_slots: bool)
     """Let a service make, teach and report a pool of a few links: all that a service compiles."""
     from msgspec.structs import replace
 
-    from slotwise.service.deciding.page_request import NO_WISH
+    from slotwise.service.deciding.page_request import NO_CONSTRAINTS
     from slotwise.service.records import SECOND_US, ClickEvent, LinkRecord
     from slotwise.service.service import Service
     from slotwise.service.settings import ServiceOptions
@@ -109,8 +109,8 @@ def serve_pool(pool: PoolSettings, features: dict[str, Any], learns_slots: bool)
                 service.committer.submit_events([click], now_us).result()
                 now_us += 2 * SECOND_US
                 service.learner.learn(now_us)
-            snapshot = service.decider.snapshot(pool_id)
-            snapshot.holdout_page(NO_WISH).draw(np.random.default_rng(0))
+            installed = service.decider.installed(pool_id)
+            installed.holdout_page(NO_CONSTRAINTS).draw(np.random.default_rng(0))
             service.reporter.stats(pool_id)
             service.reporter.explain(pool_id)
             service.reporter.frontier(pool_id)

@@ -174,7 +174,7 @@ class _Neighbours:
         self._count = Tally(builder, ir.Constant(INT, 0))
 
     def add(self, block: Any, n_known: Any) -> None:
-        """Take in a block of scores, of which the first `n_known` are counted already."""
+        """Add a block of scores, of which the first `n_known` are counted already."""
         builder, below, above = self._builder, self._below.get(), self._above.get()
         is_above = builder.fcmp_ordered(">", block, self._bounds)
         self._above.set(builder.select(is_above, smaller(builder)(above, block), above))

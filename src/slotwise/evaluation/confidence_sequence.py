@@ -137,7 +137,7 @@ def _add(
 
 
 def add_pages(bets: Bets, values: PageValues) -> None:
-    """Take in the next pages, in the order of time."""
+    """Record the next pages, in the order of time."""
     plain, complements = (
         np.where(column < MOST_VALUE, column, MOST_VALUE)
         for column in (values.plain, values.complements)

@@ -48,7 +48,7 @@ class PageBlocks:
         self._blocks = np.zeros((3, 0))
 
     def add(self, values: Floats) -> None:
-        """Take in the values of the next pages: clicks first, then revenue."""
+        """Record the values of the next pages: clicks first, then revenue."""
         n_pages = values.shape[1]
         if n_pages == 0:
             return
@@ -145,7 +145,7 @@ class EstimateTotals:
         self.outcomes = self.corrections = self.clipped_outcomes = np.zeros(2)
 
     def add(self, sums: PageSums, most: Floats, corrections: Floats) -> None:
-        """Take in some pages."""
+        """Record some pages."""
         self.n_pages += len(most)
         self.most += float(most.sum())
         self.weights += float(sums.weights.sum())
@@ -313,7 +313,7 @@ class Track:
         self._models[:, : rates.shape[1], : rates.shape[2]] = rates * is_seen[: rates.shape[2]]
 
     def add(self, pages: Pages) -> None:
-        """Take in the next pages."""
+        """Record the next pages."""
         table, models, n_links = self.table, self._models, np.diff(pages.starts)
         assert table is not None
         of_row = np.array([table.sum(axis=1), *(table * models).sum(axis=2)])
@@ -352,7 +352,7 @@ class Track:
             add_pages(self.bets[level], values)
 
     def close_pool(self, shown: NDArray[np.bool_]) -> None:
-        """Take in which links were shown while the pool was the same.
+        """Record which links were shown while the pool was the same.
 
         A link that was not may not have been in the pool: it may have brought anything. Looking
         back is sound here, since the pool is no matter of chance, and a link of the pool that was

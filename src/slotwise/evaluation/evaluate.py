@@ -98,7 +98,7 @@ def evaluate_all(
         raise InvalidInput.of("mix", rule, "a column `slot`")
     passing = _Pass(reader, chosen, settings)
     for pages in reader:
-        passing.take_in(pages)
+        passing.add_pages(pages)
     passing.close_pool()
     return {
         name: passing.answer(name, track, settings)
@@ -126,7 +126,7 @@ class _Pass:
         self._is_seen: NDArray[np.bool_] = np.zeros(0, bool)
         self._rates = np.zeros((2, 1, 0))
 
-    def take_in(self, pages: Pages) -> None:
+    def add_pages(self, pages: Pages) -> None:
         """Let every candidate see the next pages."""
         if not pages.n_pages:
             return

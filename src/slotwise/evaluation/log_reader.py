@@ -434,7 +434,7 @@ class LogReader:
         carried: Rows = {}
         n_before = 0
         for batch in self._files.batches(self._columns()):
-            rows, hashes, lengths = self._take_in(batch, n_before)
+            rows, hashes, lengths = self._check_batch(batch, n_before)
             n_before += batch.num_rows
             if carried:
                 rows, hashes, lengths = _join(carried, rows, hashes, lengths)
@@ -458,7 +458,7 @@ class LogReader:
             *(VISITOR_PREFIX + feature for feature in self._features),
         ]
 
-    def _take_in(self, batch: pa.RecordBatch, n_before: int) -> tuple[Rows, Any, Whole]:
+    def _check_batch(self, batch: pa.RecordBatch, n_before: int) -> tuple[Rows, Any, Whole]:
         """Return the columns of a batch as arrays, and the hash and length of each page."""
         columns = {name: batch.column(name) for name in batch.schema.names}
         rows = self._checks.checked(columns, n_before)

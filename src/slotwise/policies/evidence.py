@@ -105,7 +105,7 @@ def weighted_counts(evidence: Evidence, level: int, link: int) -> tuple[float, f
 
 
 @hot
-def is_time_to_look_again(evidence: Evidence, level: int) -> bool:
+def is_refresh_due(evidence: Evidence, level: int) -> bool:
     """Say whether counts have faded enough to look at all links again, and note that it is."""
     if evidence.rounds[level] < evidence.looked[level] + evidence.look_every:
         return False
@@ -133,11 +133,11 @@ class WithMemory(NamedTuple):
 class EvidencePolicy(Policy):
     """A policy whose state holds `evidence` and, for speed, bounds or posteriors made from it.
 
-    `look_again(state)` computes all of those again: after restoring, and when counts have faded.
+    `refresh(state)` computes all of those again: after restoring, and when counts have faded.
     """
 
     per_link: ClassVar[frozenset[str]] = frozenset({"views", "sums", "settled"})
-    look_again: ClassVar[Callable[[Any], None]]
+    refresh: ClassVar[Callable[[Any], None]]
 
     def knowledge(self, state: Any) -> Knowledge:
         """Return the counts, when they had these values, and the rounds settled."""
@@ -159,8 +159,8 @@ class EvidencePolicy(Policy):
         evidence.rounds[:] = knowledge["rounds"]
         self.restore_beyond_counts(state, knowledge)
         for level in range(problem.n_levels):
-            is_time_to_look_again(evidence, level)
-        switching(type(self).look_again)(state)
+            is_refresh_due(evidence, level)
+        switching(type(self).refresh)(state)
         return state
 
     def restore_beyond_counts(self, state: Any, knowledge: Mapping[str, Floats]) -> None:

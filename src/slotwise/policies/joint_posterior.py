@@ -146,7 +146,7 @@ def note_outcomes(
     views: Floats,
     outcomes: Floats,
 ) -> None:
-    """Take in that links are about to be counted; a batch says nothing of a sale's size."""
+    """Record that links are about to be counted; a batch says nothing of a sale's size."""
     for k in range(len(links)):
         posterior.is_stale[links[k]] = True
     if level == len(posterior.pool) - 1:
@@ -335,7 +335,7 @@ def _refresh_rate(
 
 @inner
 def note_worth(posterior: JointPosterior, evidence: Evidence, worth: Floats, margin: float) -> None:
-    """Take in what levels are worth and what a place on the page brings; recompute all widths."""
+    """Record what levels are worth and what a place on the page brings; recompute all widths."""
     for level in range(len(worth)):
         posterior.worth[level] = worth[level]
     posterior.margin[0] = margin

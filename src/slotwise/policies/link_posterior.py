@@ -421,7 +421,7 @@ UNIT, SALES, SQUARES = range(3)
 
 @inner
 def note_sales(sales: Floats, is_first: bool, views: Floats, outcomes: Floats) -> None:
-    """Take in outcomes of the last level, of which there were none before if `is_first`.
+    """Record outcomes of the last level, of which there were none before if `is_first`.
 
     A batch says nothing of the size of a sale.
     """
@@ -525,7 +525,7 @@ def recent_sum(change: Change, evidence: Evidence, level: int, link: int) -> flo
 def has_changed(
     change: Change, evidence: Evidence, expected: float, n_clicks: float, n_pages: float
 ) -> bool:
-    """Take in that pages brought `n_clicks`; forget, and say so, where too many are missing."""
+    """Record that pages brought `n_clicks`; forget, and say so, where too many are missing."""
     expected /= math.exp(change.drift[LOG_FACTOR])
     missing = max(0.0, change.missing[0] + USUAL * expected - n_clicks)
     change.missing[0] = missing
@@ -567,7 +567,7 @@ def has_drifted(
     n_clicks: float,
     n_pages: float,
 ) -> bool:
-    """Take in clicks; where all rates seem to have moved, multiply what was counted, and say so.
+    """Record clicks; where all rates seem to have moved, multiply what was counted, and say so.
 
     `expected` is rather too low and `likely` rather too high, so that neither a fall nor a rise is
     seen in links of which little is known.

@@ -295,7 +295,7 @@ def rank(state: PacedBayesState, links: Links, worth: Floats) -> None:
 
 
 @hot
-def look_again(state: PacedBayesState) -> None:
+def refresh(state: PacedBayesState) -> None:
     """Let all posteriors be recomputed before the next page, and now the prices not known."""
     state.posterior.is_stale[:] = True
     is_unknown = False
@@ -377,7 +377,7 @@ class PacedBayes(QueuePolicy):
     ranks_all: ClassVar[bool] = True
     note_open: ClassVar[Any] = staticmethod(note_open)
     carries_surplus: ClassVar[bool] = True
-    look_again: ClassVar[Any] = staticmethod(look_again)
+    refresh: ClassVar[Any] = staticmethod(refresh)
     per_link: ClassVar[frozenset[str]] = QueuePolicy.per_link | FORGOTTEN
     ordered_knowledge: ClassVar[Any] = (
         FORGOTTEN | {"queue", "owed", "price", "missing", "drift"} | set(FITTED)
@@ -460,5 +460,5 @@ class PacedBayes(QueuePolicy):
         """Return a state for a changed pool, at the prices that its floors have there."""
         moved: Any = super().move(state, problem, kept)
         moved.expected[:] = UNKNOWN
-        switching(look_again)(moved)
+        switching(refresh)(moved)
         return moved

@@ -228,7 +228,7 @@ def rank(state: PacedBayesVisitorsState, links: Links, worth: Floats) -> None:
 
 
 @hot
-def look_again(state: PacedBayesVisitorsState) -> None:
+def refresh(state: PacedBayesVisitorsState) -> None:
     """Recompute all that follows from what is known."""
     if len(state.sight.odds) > 0:
         for level in range(len(state.queues.worth)):
@@ -320,7 +320,7 @@ class PacedBayesVisitors(QueuePolicy):
     rank: ClassVar[Any] = staticmethod(rank)
     ranks_all: ClassVar[bool] = True
     note_open: ClassVar[Any] = staticmethod(note_open)
-    look_again: ClassVar[Any] = staticmethod(look_again)
+    refresh: ClassVar[Any] = staticmethod(refresh)
     needs: ClassVar[Any] = Feedback.PAGES_IN_ORDER
     per_link: ClassVar[frozenset[str]] = EvidencePolicy.per_link | {
         *("information", "tilt", "waiting", "value_views")
@@ -357,7 +357,7 @@ class PacedBayesVisitors(QueuePolicy):
             search=new_search(problem.n_links),
             mix=new_mix(problem.n_links),
         )
-        switching(look_again)(state)
+        switching(refresh)(state)
         return state
 
     def learning_only(self, state: PacedBayesVisitorsState) -> PacedBayesVisitorsState:

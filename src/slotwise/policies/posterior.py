@@ -323,7 +323,7 @@ def _put(pool: PoolPrior, kind: int, level: int, link: int, part: float) -> None
 
 
 @hot
-def take_in_link(pool: PoolPrior, level: int, link: int, trials: float, hits: float) -> None:
+def count_link(pool: PoolPrior, level: int, link: int, trials: float, hits: float) -> None:
     """Let a link count for what is known of it now; with less than two trials, for nothing."""
     weight = rate = noise = 0.0
     if trials >= 2.0:

@@ -213,7 +213,7 @@ MAX_CREDIT = 4.0
 def correct_queues(
     queues: Queues, level: int, views: Floats, outcomes: Floats, rounds: Floats
 ) -> None:
-    """Let the queues of a level take in page views; a queue may be negative: a surplus.
+    """Add page views to the queues of a level; a queue may be negative: a surplus.
 
     `rounds` are those settled at each level, the present ones included.
     """

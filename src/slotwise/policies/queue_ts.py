@@ -15,7 +15,7 @@ from slotwise.policies.evidence import (
     check_memory,
     count_open,
     count_rounds,
-    is_time_to_look_again,
+    is_refresh_due,
     new_evidence,
 )
 from slotwise.policies.policy import Floats, Links, Visitor, check_horizon
@@ -23,6 +23,7 @@ from slotwise.policies.posterior import (
     N_CHANGED,
     PoolPrior,
     Posterior,
+    count_link,
     draw_links,
     draw_reachable,
     fit_prior,
@@ -32,7 +33,6 @@ from slotwise.policies.posterior import (
     note_change,
     set_posterior,
     start_draw,
-    take_in_link,
     trials_and_hits,
 )
 from slotwise.policies.prices import (
@@ -71,14 +71,14 @@ class QueueTSState(NamedTuple):
 
 
 @hot
-def look_again(state: QueueTSState) -> None:
+def refresh(state: QueueTSState) -> None:
     """Let every posterior be computed again before the next page."""
     for link in range(len(state.posterior.is_changed)):
         note_change(state.posterior, link)
 
 
 @hot
-def _follow_evidence(state: QueueTSState) -> None:
+def _refresh_from_evidence(state: QueueTSState) -> None:
     """Compute the posterior of every changed link; they stay listed as changed.
 
     A prior that moves changes all links.
@@ -90,9 +90,9 @@ def _follow_evidence(state: QueueTSState) -> None:
             link = posterior.changed[k]
             for level in range(n_levels):
                 trials, hits = trials_and_hits(evidence, level, link)
-                take_in_link(state.pool, level, link, trials, hits)
+                count_link(state.pool, level, link, trials, hits)
         if fit_prior(state.pool, posterior):
-            look_again(state)
+            refresh(state)
     for k in range(posterior.sizes[N_CHANGED]):
         link = posterior.changed[k]
         for level in range(n_levels):
@@ -171,7 +171,7 @@ def note_open(state: QueueTSState, level: int, links: Links, n_views: float) -> 
 def choose(state: QueueTSState, visitor: Visitor, rng: np.random.Generator) -> None:
     """Draw the links that can matter and take those worth most."""
     posterior, queues = state.posterior, state.queues
-    _follow_evidence(state)
+    _refresh_from_evidence(state)
     _expect_queues(state)
     price_levels(queues, state.evidence.rounds, state.coming)
     threshold = _page_of_candidates(state, _draw_first(state, rng))
@@ -206,8 +206,8 @@ def learn(
     for k in range(len(links)):
         add_views(state.evidence, level, links[k], views[k], outcomes[k])
         note_change(state.posterior, links[k])
-    if is_time_to_look_again(state.evidence, level):
-        look_again(state)
+    if is_refresh_due(state.evidence, level):
+        refresh(state)
     queue_outcomes(state.queues, level, views, outcomes, state.evidence.rounds)
 
 
@@ -253,7 +253,7 @@ class QueueTS(QueuePolicy):
     learn: ClassVar[Any] = staticmethod(learn)
     rank: ClassVar[Any] = staticmethod(rank)
     note_open: ClassVar[Any] = staticmethod(note_open)
-    look_again: ClassVar[Any] = staticmethod(look_again)
+    refresh: ClassVar[Any] = staticmethod(refresh)
     samples: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

@@ -97,8 +97,8 @@ MAX_KEPT_PRICES = 256
 """Sets of segments whose prices a version keeps."""
 
 
-class Room(NamedTuple):
-    """Scratch for one page."""
+class PageBuffers(NamedTuple):
+    """Buffers for one page."""
 
     value: Floats
     clicks: Floats
@@ -108,7 +108,7 @@ class Room(NamedTuple):
 
 
 class Prospect(NamedTuple):
-    """What a version expects of links, and room for one visitor."""
+    """What a version expects of links, and buffers for one visitor."""
 
     layout: PosteriorLayout
     sight: Sight
@@ -161,13 +161,18 @@ def _look_at(prospect: Prospect, visitor: Visitor) -> None:
 
 @hot
 def _choose_at(
-    prospect: Prospect, prices: Floats, visitor: Visitor, links: Links, n_slots: int, room: Room
+    prospect: Prospect,
+    prices: Floats,
+    visitor: Visitor,
+    links: Links,
+    n_slots: int,
+    buffers: PageBuffers,
 ) -> float:
     """Write the average page over the prices; return the clicks it is expected to bring."""
     _look_at(prospect, visitor)
     n_links = len(links)
-    value, clicks = room.value[:n_links], room.clicks[:n_links]
-    probabilities = room.probabilities[:n_links]
+    value, clicks = buffers.value[:n_links], buffers.clicks[:n_links]
+    probabilities = buffers.probabilities[:n_links]
     for k in range(n_links):
         clicks[k] = prospect.rate[0, links[k]]
         probabilities[k] = 0.0
@@ -177,8 +182,8 @@ def _choose_at(
         score_jointly(prospect.posterior, prospect.worth, prospect.score, prospect.scratch)
         for k in range(n_links):
             value[k] = prospect.score[links[k]]
-        take_top_links(value, clicks, 0.0, n_slots, room.search, room.mix)
-        add_page(room.mix, 1.0 / len(prices), probabilities)
+        take_top_links(value, clicks, 0.0, n_slots, buffers.search, buffers.mix)
+        add_page(buffers.mix, 1.0 / len(prices), probabilities)
     expected = 0.0
     for k in range(n_links):
         expected += probabilities[k] * clicks[k]
@@ -216,7 +221,7 @@ def _play_ahead(
     rounds: Floats,
     visitors: NDArray[np.int64],
     links: Links,
-    room: Room,
+    buffers: PageBuffers,
     prices: Floats,
 ) -> None:
     """Let the queues go on as if every page brought the clicks that are expected of it.
@@ -236,14 +241,14 @@ def _play_ahead(
         for floor in range(len(floors.places)):
             prices[k, 1 + floor] = unit * floor_price(floors, floor)
         price[0] = prices[k, 0] + unit * price_clicks(floors, visitor)
-        outcomes[0] = _choose_at(prospect, price, visitor, links, queues.n_slots, room)
+        outcomes[0] = _choose_at(prospect, price, visitor, links, queues.n_slots, buffers)
         rounds[0] += 1.0
         queue_outcomes(queues, 0, one_view, outcomes, rounds)
         queue_clicks(floors, visitor, one_view, outcomes)
 
 
 class VisitorPages:
-    """What a version shows to each visitor. Not safe for threads: it has room for one page."""
+    """What a version shows to each visitor. Not safe for threads: it has buffers for one page."""
 
     def __init__(
         self, prospect: Prospect, prices: Floats, floor_places: tuple[int, ...] = ()
@@ -259,7 +264,7 @@ class VisitorPages:
         self._by_floors: dict[tuple[int, ...], Floats] = {}
         self._last_prices = prices
         self.links = np.arange(n_links)
-        self.room = Room(
+        self.buffers = PageBuffers(
             value=np.zeros(n_links),
             clicks=np.zeros(n_links),
             probabilities=np.zeros(n_links),
@@ -293,8 +298,10 @@ class VisitorPages:
     def page(self, visitor: Visitor, links: Links, n_slots: int) -> tuple[Floats, float]:
         """Return the inclusion probabilities of some links for a visitor, and expected clicks."""
         prices = self._last_prices = self.prices_of(visitor)
-        expected = switching(_choose_at)(self.prospect, prices, visitor, links, n_slots, self.room)
-        return self.room.probabilities[: len(links)].copy(), float(expected)
+        expected = switching(_choose_at)(
+            self.prospect, prices, visitor, links, n_slots, self.buffers
+        )
+        return self.buffers.probabilities[: len(links)].copy(), float(expected)
 
     def page_within(self, visitor: Visitor, rules: PageRules) -> tuple[Floats, float]:
         """Return the probabilities of all links within rules for a visitor, and their clicks."""
@@ -339,7 +346,7 @@ def prices_ahead(
         _settle_segments(floors, pages, visitors, open_views)
     n_rounds = max(n_rounds, N_PRICES) // N_PRICES * N_PRICES
     prices = np.zeros((n_rounds, 1 + len(floors.places)))
-    ahead = (queues, floors, rounds, visitors, pages.links, pages.room, prices)
+    ahead = (queues, floors, rounds, visitors, pages.links, pages.buffers, prices)
     switching(_play_ahead)(pages.prospect, *ahead)
     return prices if len(floors.places) else grouped_prices(prices[:, 0])
 

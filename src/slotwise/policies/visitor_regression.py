@@ -449,7 +449,7 @@ PASSED, VIEWED = range(2)
 
 @inner
 def count_visitor(regression: VisitorRegression, visitor: Visitor, n_pages: float) -> None:
-    """Take in that pages of a visitor are settled."""
+    """Record that pages of a visitor are settled."""
     for k in range(len(visitor)):
         regression.seen[visitor[k]] += n_pages
 
@@ -508,7 +508,7 @@ def _learn_outcomes(
     trials: float,
     outcome: float,
 ) -> None:
-    """Take in trials and what they brought, weighed by the rate that is expected of them.
+    """Record trials and what they brought, weighed by the rate that is expected of them.
 
     Many at once are weighed by the rate that they lead to.
     """
@@ -547,7 +547,7 @@ def learn_link(
     n_views: float,
     outcome: float,
 ) -> None:
-    """Take in what views of a link by a visitor brought at a level.
+    """Record what views of a link by a visitor brought at a level.
 
     A state without a sight learns all the same: it has no page to choose.
     """

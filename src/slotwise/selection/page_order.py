@@ -123,7 +123,7 @@ def order_page(
 
 @hot
 def learn_slot_weights(order: PageOrder, clicks: Floats) -> None:
-    """Take in the clicks of a page in random order, one number a slot."""
+    """Record the clicks of a page in random order, one number a slot."""
     if not order.is_learned:
         return
     n_slots = len(order.clicks)

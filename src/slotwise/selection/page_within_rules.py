@@ -62,7 +62,7 @@ def _is_better(first: float, second: float, other_first: float, other_second: fl
 
 @inner
 def _arrange(rules: PageRules, value: Floats, clicks: Floats) -> None:
-    """Take in value and clicks of all links that can have more than their least, group by group."""
+    """Load value and clicks of all links that can have more than their least, group by group."""
     n_groups = len(rules.sizes)
     if rules.n_candidates[n_groups - 1] < len(rules.free):
         for group in range(n_groups):

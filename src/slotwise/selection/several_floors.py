@@ -34,10 +34,10 @@ from slotwise.selection.simplex import (
     basis_is_usable,
     fix_what_costs,
     improve,
+    load_columns,
     new_simplex,
     set_objective,
     start_from_page,
-    take_in_columns,
 )
 from slotwise.selection.solve import STATUSES, as_array, check_all_hold, check_page
 from slotwise.selection.top_page import sink
@@ -185,7 +185,7 @@ def _solve_stages(program: FloorsProgram, n_slots: int) -> None:
     simplex = program.simplex
     n_floors, n_links = simplex.demands.shape
     simplex.numbers[SHORTFALL_LIMIT] = np.inf
-    take_in_columns(simplex, n_slots)
+    load_columns(simplex, n_slots)
     starts_short = True
     if basis_is_usable(simplex):
         starts_short = _is_basic(simplex, n_links + n_floors)

@@ -152,8 +152,8 @@ def _place_basic(simplex: Simplex) -> None:
 
 
 @hot
-def take_in_columns(simplex: Simplex, n_slots: int) -> None:
-    """Take in changed links and floors: sizes of rows, scales, and which links are at a bound."""
+def load_columns(simplex: Simplex, n_slots: int) -> None:
+    """Load changed links and floors: sizes of rows, scales, and which links are at a bound."""
     n_floors, n_links = simplex.demands.shape
     simplex.numbers[N_SLOTS] = n_slots
     for j in range(n_floors):
@@ -212,7 +212,7 @@ def start_from_page(simplex: Simplex, n_slots: int) -> None:
     shortfall = n_links + n_floors
     for k in range(n_floors + 1):
         simplex.basis[k] = -1
-    take_in_columns(simplex, n_slots)
+    load_columns(simplex, n_slots)
     worst, largest = -1, 0.0
     for j in range(n_floors):
         missing = simplex.rest[j] * simplex.row_size[j] / simplex.scale[j]
@@ -226,7 +226,7 @@ def start_from_page(simplex: Simplex, n_slots: int) -> None:
         first += 1
     simplex.basis[n_floors] = first
     simplex.at[first] = 0.0
-    take_in_columns(simplex, n_slots)
+    load_columns(simplex, n_slots)
     _invert_basis(simplex)
     _place_basic(simplex)
 

@@ -73,7 +73,7 @@ class OpenPage:
         chosen = tuple(chances[link] for link in order)
         return replace(self, shown=order, probabilities=chosen, is_in_random_order=False)
 
-    def told(self, given: Mapping[int, Any]) -> OpenPage:
+    def with_feedback(self, given: Mapping[int, Any]) -> OpenPage:
         """Return the page with what was said of some levels, or itself if nothing is new."""
         outcomes = list(self.outcomes)
         is_new = False

@@ -66,7 +66,7 @@ class PageJournal:
         visitor: Mapping[str, str | None],
         random_order: bool = False,
     ) -> None:
-        """Take in a page that was just chosen, and what was known of the visitor."""
+        """Record a page that was just chosen, and what was known of the visitor."""
         self._last_us = max(self._last_us, self._clock_us())
         chosen = (page.shown, probabilities, min_probability, pool_changes, visitor, random_order)
         entry = _Entry(page.id, self._last_us, *chosen)
@@ -77,7 +77,7 @@ class PageJournal:
         self._write_settled()
 
     def settled(self, page: OpenPage) -> None:
-        """Take in a page whose clicks and revenue are both known."""
+        """Record a page whose clicks and revenue are both known."""
         entry = self._by_number.pop(page.number, None)
         if entry is not None:
             entry.settled, entry.shown = page, page.shown  # as displayed

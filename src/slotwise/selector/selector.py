@@ -252,7 +252,7 @@ class Selector(Generic[AnyLink]):
         shown: Sequence[Link] | None = None,
         **levels: Any,
     ) -> None:
-        """Tell what is known of a page, given as the decision or its id.
+        """Record feedback for a page, given as the `Decision` or its id.
 
         `clicks` are the links that were clicked, `revenue` what each link earned; an empty one
         says that there were none, None that it is not known yet. A selector with `levels` takes
@@ -269,7 +269,7 @@ class Selector(Generic[AnyLink]):
             found = self._pages.find(page)
             if found is not None:
                 displayed = found if shown is None else found.displayed(shown)
-                self._take_in(displayed, displayed.told(given))
+                self._record(displayed, displayed.with_feedback(given))
                 if displayed is not found and not given:
                     self._pages.put(displayed)
 
@@ -278,9 +278,9 @@ class Selector(Generic[AnyLink]):
         with self._lock:
             found = self._pages.find(page)
             if found is not None:
-                self._take_in(found, found.ended())
+                self._record(found, found.ended())
 
-    def _take_in(self, before: OpenPage, page: OpenPage) -> None:
+    def _record(self, before: OpenPage, page: OpenPage) -> None:
         if page is before:
             return
         money, last = self._money, len(page.outcomes) - 1

@@ -186,12 +186,12 @@ class Shown(NamedTuple):
 
 
 class Version(NamedTuple):
-    """A version in use: the pool that it was made for and what solves pages with wishes."""
+    """A version in use: the pool that it was made for and what solves pages with constraints."""
 
     pool: Pool
     published: Published
     solver: PageSolver | None
-    """None after a restart, before the first fold: wishes are then solved from the rates."""
+    """None after a restart, before the first fold: constraints are then solved from the rates."""
     visitors: PagesForVisitors | None = None
     """Where pages depend on the visitor."""
     quotas: Mapping[str, int] = MappingProxyType({})

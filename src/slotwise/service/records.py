@@ -228,7 +228,7 @@ class FloorState(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
 
     `met`: the 95 % interval of the clicks delivered per page view since the floor was set, which
     holds at all times at once, lies above the floor, or contains it and is no wider than a tenth
-    of the floor either way. A page with wishes is judged by its expected clicks.
+    of the floor either way. A page with constraints is judged by its expected clicks.
     `learning`: they lie below, or their interval is still wider.
     `infeasible`: no page of this pool reaches the floor; `attainable` is the most it can have.
     """

@@ -41,7 +41,7 @@ SHOWN, SETTLED, CLICKED = range(3)
 NONE = -1
 
 
-class Desk(NamedTuple):
+class RunBuffers(NamedTuple):
     """Memory of a run: the pages whose feedback is still to come, and the totals so far.
 
     Row r % n_rows of the first five belongs to round r; a page is stored until its slowest
@@ -80,7 +80,7 @@ class Desk(NamedTuple):
     """Views and clicks of each link; no links where nobody asks for them."""
 
 
-def _new_desk(problem: Problem, environment: Environment, checkpoints: Whole) -> Desk:
+def _new_buffers(problem: Problem, environment: Environment, checkpoints: Whole) -> RunBuffers:
     n_levels, n_slots = problem.n_levels, problem.n_slots
     n_rows = 1 + math.ceil(max(environment.delays) * (1.0 + environment.delay_spread))
     views = environment.views_per_round
@@ -88,7 +88,7 @@ def _new_desk(problem: Problem, environment: Environment, checkpoints: Whole) ->
     on_rates = [floor for floor in problem.active_floors if floor.rate > 0.0]
     first_value = n_levels + len(on_rates)
     n_kept = first_value + (1 + n_levels) * sum(environment.feature_sizes)
-    return Desk(
+    return RunBuffers(
         visitors=np.zeros((n_rows, len(environment.feature_sizes) + 1), np.int64),
         shown=np.zeros((n_rows, n_slots), np.int64),
         probabilities=np.zeros((n_rows, n_slots)),
@@ -175,95 +175,95 @@ def _playing(
     def play(
         state: Any,
         world: Any,
-        desk: Desk,
+        buffers: RunBuffers,
         first_round: int,
         visitors: np.random.Generator,
         chance: np.random.Generator,
     ) -> None:
-        """Play the rounds up to the last checkpoint, writing totals there into `desk.record`.
+        """Play the rounds up to the last checkpoint, writing totals there into `buffers.record`.
 
         Totals are per page view: where a round has many, they are means over its views.
         """
-        n_rows, n_levels, _ = desk.outcomes.shape
-        per_view = 1.0 / desk.views[0]
-        slots_differ = len(desk.order.weights) > 0
-        totals = desk.totals
+        n_rows, n_levels, _ = buffers.outcomes.shape
+        per_view = 1.0 / buffers.views[0]
+        slots_differ = len(buffers.order.weights) > 0
+        totals = buffers.totals
         next_checkpoint = 0
-        counts_links = desk.of_links.shape[1] > 0
-        for round_number in range(first_round, desk.checkpoints[-1] + 1):
+        counts_links = buffers.of_links.shape[1] > 0
+        for round_number in range(first_round, buffers.checkpoints[-1] + 1):
             row = round_number % n_rows
-            shown = desk.shown[row]
-            outcomes = desk.outcomes[row]
-            visitor = desk.visitors[row]
+            shown = buffers.shown[row]
+            outcomes = buffers.outcomes[row]
+            visitor = buffers.visitors[row]
             arrive(world, round_number, visitors, visitor)
             known = visitor[: len(visitor) - 1]
-            page(state, desk.rules, known, chance, shown, desk.probabilities[row])
+            page(state, buffers.rules, known, chance, shown, buffers.probabilities[row])
             if slots_differ:
-                rank(state, shown, desk.order.worth)
-                is_random = order_page(desk.order, chance, shown, desk.probabilities[row])
-                desk.is_in_random_order[row] = is_random
+                rank(state, shown, buffers.order.worth)
+                is_random = order_page(buffers.order, chance, shown, buffers.probabilities[row])
+                buffers.is_in_random_order[row] = is_random
             for level in range(n_levels):
-                if desk.delays[level] > 0:
-                    note_open(state, level, shown, desk.views[0])
+                if buffers.delays[level] > 0:
+                    note_open(state, level, shown, buffers.views[0])
             serve(world, round_number, visitor, shown, visitors, outcomes)
             if counts_links:
                 for link in shown:
-                    desk.of_links[SHOWN, link] += desk.views[0]
+                    buffers.of_links[SHOWN, link] += buffers.views[0]
             for level in range(n_levels):
                 brought = per_view * total_of(outcomes[level])
-                desk.page[level] = brought
+                buffers.page[level] = brought
                 totals[TOTAL, level] += brought
-                if desk.floors[level] > 0.0:
-                    totals[VIOLATION, level] += max(0.0, desk.floors[level] - brought)
-                    deficit = desk.floors[level] * round_number - totals[TOTAL, level]
+                if buffers.floors[level] > 0.0:
+                    totals[VIOLATION, level] += max(0.0, buffers.floors[level] - brought)
+                    deficit = buffers.floors[level] * round_number - totals[TOTAL, level]
                     totals[DEFICIT, level] = max(totals[DEFICIT, level], deficit)
             for feature in range(len(known)):
-                row_of_value = desk.first_value + (1 + n_levels) * known[feature]
+                row_of_value = buffers.first_value + (1 + n_levels) * known[feature]
                 totals[TOTAL, row_of_value] += 1.0
                 for level in range(n_levels):
-                    totals[TOTAL, row_of_value + 1 + level] += desk.page[level]
-            for j in range(len(desk.rates)):
-                row_of_rate, level = n_levels + j, desk.rate_levels[j]
-                above = desk.page[level] - desk.rates[j] * desk.page[level - 1]
+                    totals[TOTAL, row_of_value + 1 + level] += buffers.page[level]
+            for j in range(len(buffers.rates)):
+                row_of_rate, level = n_levels + j, buffers.rate_levels[j]
+                above = buffers.page[level] - buffers.rates[j] * buffers.page[level - 1]
                 totals[TOTAL, row_of_rate] += above
                 totals[VIOLATION, row_of_rate] += max(0.0, -above)
                 deficit = max(totals[DEFICIT, row_of_rate], -totals[TOTAL, row_of_rate])
                 totals[DEFICIT, row_of_rate] = deficit
             for level in range(n_levels):
-                wait = drawn_delay(desk.delays[level], desk.delay_spread, visitors)
+                wait = drawn_delay(buffers.delays[level], buffers.delay_spread, visitors)
                 due = (round_number + wait) % n_rows
-                desk.next_due[level, row] = desk.first_due[level, due]
-                desk.first_due[level, due] = row
+                buffers.next_due[level, row] = buffers.first_due[level, due]
+                buffers.first_due[level, due] = row
             for level in range(n_levels):
-                old = desk.first_due[level, row]
-                desk.first_due[level, row] = NONE
+                old = buffers.first_due[level, row]
+                buffers.first_due[level, row] = NONE
                 while old != NONE:
-                    asked = desk.visitors[old]
+                    asked = buffers.visitors[old]
                     if slots_differ:
-                        if level == 0 and desk.is_in_random_order[old]:
-                            learn_slot_weights(desk.order, desk.outcomes[old, level])
-                        expose(desk.order, desk.slots, desk.views, desk.exposure)
-                    if desk.delays[level] > 0:
-                        note_open(state, level, desk.shown[old], -desk.views[0])
+                        if level == 0 and buffers.is_in_random_order[old]:
+                            learn_slot_weights(buffers.order, buffers.outcomes[old, level])
+                        expose(buffers.order, buffers.slots, buffers.views, buffers.exposure)
+                    if buffers.delays[level] > 0:
+                        note_open(state, level, buffers.shown[old], -buffers.views[0])
                     if counts_links and level == 0:
-                        for slot, link in enumerate(desk.shown[old]):
-                            desk.of_links[SETTLED, link] += desk.views[0]
-                            desk.of_links[CLICKED, link] += desk.outcomes[old, level, slot]
+                        for slot, link in enumerate(buffers.shown[old]):
+                            buffers.of_links[SETTLED, link] += buffers.views[0]
+                            buffers.of_links[CLICKED, link] += buffers.outcomes[old, level, slot]
                     learn(
                         state,
                         asked[: len(asked) - 1],
                         level,
-                        desk.shown[old],
-                        desk.slots,
-                        desk.probabilities[old],
-                        desk.exposure,
-                        desk.outcomes[old, level],
+                        buffers.shown[old],
+                        buffers.slots,
+                        buffers.probabilities[old],
+                        buffers.exposure,
+                        buffers.outcomes[old, level],
                     )
-                    old = desk.next_due[level, old]
-            if round_number == desk.checkpoints[next_checkpoint]:
+                    old = buffers.next_due[level, old]
+            if round_number == buffers.checkpoints[next_checkpoint]:
                 for kind in range(3):
                     for kept in range(totals.shape[1]):
-                        desk.record[kind, kept, next_checkpoint] = totals[kind, kept]
+                        buffers.record[kind, kept, next_checkpoint] = totals[kind, kept]
                 next_checkpoint += 1
 
     return play
@@ -305,9 +305,9 @@ def play_run(
 
     A `state` may know something already; it learns on. It must be of the policy for the problem.
     """
-    desk = _new_desk(problem, environment, checkpoints)
-    _player(policy, environment, problem, int(checkpoints[-1]), seed, run, state)(desk, 1)
-    return desk.record
+    buffers = _new_buffers(problem, environment, checkpoints)
+    _player(policy, environment, problem, int(checkpoints[-1]), seed, run, state)(buffers, 1)
+    return buffers.record
 
 
 def play_paced(
@@ -323,13 +323,15 @@ def play_paced(
     `pace` gets the counts so far, rows `SHOWN`, `SETTLED` and `CLICKED`, and returns the rules of
     the next part's pages. The problem must have rules, too.
     """
-    desk = _new_desk(problem, environment, ends[-1:])
-    desk = desk._replace(of_links=np.zeros((3, problem.n_links)))
+    buffers = _new_buffers(problem, environment, ends[-1:])
+    buffers = buffers._replace(of_links=np.zeros((3, problem.n_links)))
     play, first_round = _player(policy, environment, problem, int(ends[-1]), seed, 0), 1
     for end in ends.tolist():
-        play(desk._replace(rules=pace(desk.of_links), checkpoints=np.array([end])), first_round)
+        play(
+            buffers._replace(rules=pace(buffers.of_links), checkpoints=np.array([end])), first_round
+        )
         first_round = end + 1
-    return desk.of_links, desk.totals[TOTAL, : problem.n_levels]
+    return buffers.of_links, buffers.totals[TOTAL, : problem.n_levels]
 
 
 def _player(
@@ -340,11 +342,11 @@ def _player(
     seed: int,
     run: int,
     state: State | None = None,
-) -> Callable[[Desk, int], None]:
-    """Return what plays the rounds of one run: of a desk, from a round on."""
+) -> Callable[[RunBuffers, int], None]:
+    """Return what plays the rounds of one run: of a buffers, from a round on."""
     policy = policy_for(policy, problem)
     state = policy.start(problem) if state is None else state
     play = compiled_first(_playing(*_functions(policy, environment, bool(problem.rules))))
     world = environment.world(n_rounds)
     streams = run_generator(seed, run, VISITORS), run_generator(seed, run, CHANCE)
-    return lambda desk, first_round: play(state, world, desk, first_round, *streams)
+    return lambda buffers, first_round: play(state, world, buffers, first_round, *streams)

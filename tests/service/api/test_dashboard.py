@@ -13,7 +13,7 @@ from slotwise.service.api.context import Request, is_visitor_of_this_machine
 from slotwise.service.http import exchange
 from slotwise.service.records import ChangeRecord, Scope
 from slotwise.service.reporting.overview import describe_changes, floor_steps
-from slotwise.service.reporting.reporter import KeptReports
+from slotwise.service.reporting.reporter import ReportCache
 from slotwise.service.server import BackgroundServer
 from slotwise.service.settings import Settings
 from tests.service.conftest import problem_of
@@ -181,7 +181,7 @@ def test_a_report_is_kept_until_it_is_old_or_things_change() -> None:
         now[0] += 0.5  # it takes half a second, so it is kept for ten
         return made[-1]
 
-    kept: KeptReports[float] = KeptReports(keep_s=2.0, clock_s=lambda: now[0])
+    kept: ReportCache[float] = ReportCache(cached_s=2.0, clock_s=lambda: now[0])
     assert [kept.get("home", 1, make) for _ in range(3)] == [0.0, 0.0, 0.0]
     now[0] = 10.0
     assert kept.get("home", 1, make) == 0.0
@@ -244,15 +244,15 @@ def test_the_first_picture_is_made_when_the_page_is_asked_for(
         made.append(name)
         asked.set()
 
-    monkeypatch.setattr(server.context.pictures, "latest", note)
+    monkeypatch.setattr(server.context.dashboards, "latest", note)
     assert visitor.get("/").status_code == 200
     assert asked.wait(600)
     assert made == [first.pool_id]
 
 
 def test_reports_of_many_names_take_bounded_memory() -> None:
-    kept: KeptReports[int] = KeptReports(keep_s=10.0)
+    kept: ReportCache[int] = ReportCache(cached_s=10.0)
     for number in range(3_000):
         assert kept.get(f"period {number}", 0, lambda number=number: number) == number  # type: ignore[misc]
     assert len(kept._making) <= 1_000
-    assert len(kept._kept) <= 64
+    assert len(kept._cache) <= 64

@@ -51,12 +51,12 @@ def test_excluded_links_stay_away_and_pins_stand_where_they_were_put(
     admin: httpx.Client, make_pool: Callable[..., str]
 ) -> None:
     pool = make_pool(6, slots=3)
-    wishes = {
+    constraints = {
         "exclude": ["l1", "l2", "gone-long-ago"],
         "pin": [{"link_id": "l5", "position": 2}],
     }
     for _ in range(20):
-        page = admin.post(f"/v1/pools/{pool}/decide", json=wishes).json()
+        page = admin.post(f"/v1/pools/{pool}/decide", json=constraints).json()
         shown = [link["link_id"] for link in page["links"]]
         assert shown[1] == "l5"
         assert set(shown) <= {"l3", "l4", "l5", "l6"}
@@ -69,10 +69,10 @@ def test_slots_can_be_asked_for(admin: httpx.Client, pool: str) -> None:
 
 
 def test_the_same_decision_asked_again_is_the_same_page(admin: httpx.Client, pool: str) -> None:
-    path, wish = f"/v1/pools/{pool}/decide", {"decision_id": "asked-twice"}
-    first = admin.post(path, json=wish)
-    assert admin.post(path, json=wish).content == first.content
-    other = admin.post(path, json=wish | {"slots": 1})
+    path, constraints = f"/v1/pools/{pool}/decide", {"decision_id": "asked-twice"}
+    first = admin.post(path, json=constraints)
+    assert admin.post(path, json=constraints).content == first.content
+    other = admin.post(path, json=constraints | {"slots": 1})
     assert problem_of(other)["type"] == "conflict"
 
 
@@ -120,7 +120,7 @@ def test_wishes_that_cannot_be_met_are_pointed_at(
 
 
 @pytest.mark.parametrize(
-    ("policy", "wishes"),
+    ("policy", "constraints"),
     [
         (
             {"name": "fixed-mix", "settings": {"probabilities": [0.9, 0.5, 0.3, 0.2, 0.07, 0.03]}},
@@ -139,7 +139,7 @@ def test_links_are_shown_as_often_as_their_propensity_says(
     make_pool: Callable[..., str],
     let_windows_close: Callable[[float], None],
     policy: dict[str, object],
-    wishes: dict[str, object],
+    constraints: dict[str, object],
 ) -> None:
     """Chi-square over pages; fails by accident with probability below 1e-6 for each case.
 
@@ -161,7 +161,7 @@ def test_links_are_shown_as_often_as_their_propensity_says(
     expected: dict[str, float] = {}
     versions = set()
     for _ in range(n_pages):
-        page = admin.post(f"/v1/pools/{pool}/decide", json=wishes).json()
+        page = admin.post(f"/v1/pools/{pool}/decide", json=constraints).json()
         versions.add(page["policy_version"])
         for link in page["links"]:
             shown[link["link_id"]] += 1

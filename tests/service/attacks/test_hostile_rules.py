@@ -167,4 +167,4 @@ def _has_rule(server: BackgroundServer, name: str) -> bool:
     decider = server.context.service.decider
     if "home" not in dict(decider.published()):
         return False
-    return [rule.name for rule in decider.snapshot("home").pool.settings.rules] == [name]
+    return [rule.name for rule in decider.installed("home").pool.settings.rules] == [name]

@@ -87,8 +87,12 @@ def test_it_works_on_the_hosts_of_its_pool_only(thief: httpx.Client, origin: str
 
 
 def test_it_neither_pins_nor_excludes_nor_chooses_ids(thief: httpx.Client) -> None:
-    wish = {"pin": [{"link_id": "l1", "position": 1}], "exclude": ["l2"], "decision_id": "mine"}
-    for name, value in wish.items():
+    constraints = {
+        "pin": [{"link_id": "l1", "position": 1}],
+        "exclude": ["l2"],
+        "decision_id": "mine",
+    }
+    for name, value in constraints.items():
         refused = thief.post("/v1/pools/home/page", json={name: value}, headers=ON_PAGE)
         assert problem_of(refused)["type"] == "validation"
     refused = thief.post("/v1/pools/home/page?pin=l1", headers=ON_PAGE)

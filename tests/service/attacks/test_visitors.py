@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from slotwise.service.deciding.page_mix import MAX_KEPT
-from slotwise.service.deciding.snapshot import MAX_KEPT_VISITORS
+from slotwise.service.deciding.installed_version import MAX_CACHED_VISITORS
+from slotwise.service.deciding.page_mix import MAX_CACHED
 from slotwise.service.records import SECOND_US, ClickEvent
 from slotwise.service.server import BackgroundServer
 from slotwise.service.service import Service
@@ -53,10 +53,10 @@ def test_a_flood_of_values_leaves_a_bounded_trace(service: Service) -> None:
     service.directory.put_links("home", [link(f"l{k}") for k in range(6)], "test", T0).result()
     flooded(service, 3_000)
     service.learner.learn(T0 + 100 * SECOND_US)
-    snapshot = service.decider.snapshot("home")
-    assert len(snapshot.guests._kept) <= MAX_KEPT
-    assert len(snapshot._pages) <= MAX_KEPT_VISITORS + 1
-    assert all(len(words) <= 30 for words in snapshot.published.words.values())
+    installed = service.decider.installed("home")
+    assert len(installed.known_visitors._cache) <= MAX_CACHED
+    assert len(installed._pages) <= MAX_CACHED_VISITORS + 1
+    assert all(len(words) <= 30 for words in installed.published.words.values())
     counted = reads(service.store).counters("home").visitors
     assert {value for _, feature, value in counted if feature != "days"} == {"(rare)"}
     learned = reads(service.store).learned("home")
@@ -106,7 +106,7 @@ def test_places_taken_by_an_attacker_go_to_real_words(service: Service, policy: 
     assert {"DE", "FR", "IT", "ES"} <= set(words)
     assert len(words) == 30
     assert len(junk & set(words)) == 26
-    assert service.decider.snapshot("home").published.words["country"] == words
+    assert service.decider.installed("home").published.words["country"] == words
     page = service.decider.decide("home", now_us + 101 * SECOND_US, visitor={"country": "DE"})
     assert page.segment["country"] == "DE"
     # No view is lost: those of words without a place count as those of rare words.
@@ -152,14 +152,14 @@ def test_a_flood_over_http_leaves_a_bounded_trace(server: BackgroundServer) -> N
         admin.put("/v1/pools/flood", json=body).raise_for_status()
         links = [{"link_id": f"l{n}", "url": f"https://shop.example/{n}"} for n in range(6)]
         admin.post("/v1/pools/flood/links:batch", json={"links": links}).raise_for_status()
-        for k in range(MAX_KEPT + 150):
+        for k in range(MAX_CACHED + 150):
             said = {"country": f"c{k}" * (1 + k % 40), "campaign": f"{k:x}", "days": k / 7}
             answer = admin.post("/v1/pools/flood/decide", json={"visitor": said})
             assert answer.status_code == 200
-    snapshot = server.context.service.decider.snapshot("flood")
-    assert len(snapshot.guests._kept) <= MAX_KEPT
+    installed = server.context.service.decider.installed("flood")
+    assert len(installed.known_visitors._cache) <= MAX_CACHED
     # Words that nobody knows are one visitor to the policy: few pages, and few texts of them.
-    assert len(snapshot._pages) <= 8
+    assert len(installed._pages) <= 8
     texts = server.context.page_writer._texts["flood"]
     assert len(texts.placed) <= 8 * len(links) * 2
 

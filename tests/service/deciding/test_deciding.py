@@ -1,4 +1,4 @@
-"""Pages: exact propensities, wishes kept, the same question answered the same."""
+"""Pages: exact propensities, constraints kept, the same question answered the same."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from scipy import stats
 from slotwise.errors import InvalidInput
 from slotwise.service.deciding import page_mix
 from slotwise.service.deciding.decider import MAX_LATEST
-from slotwise.service.deciding.snapshot import MAX_KEPT_WISHES
+from slotwise.service.deciding.installed_version import MAX_CACHED_CONSTRAINTS
 from slotwise.service.published_version import Shown
 from slotwise.service.records import DecisionRecord, Pin
 from slotwise.service.refusals import Conflict, StoreUnavailable, UnknownLink, UnknownPool
@@ -155,7 +155,7 @@ def test_slots_may_be_asked_for(service: Service) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "error", "message"),
+    ("constraints", "error", "message"),
     [
         ({"pin": [Pin(link_id="l9", position=1)]}, UnknownLink, "shows no link 'l9'"),
         ({"pin": [Pin(link_id="l1", position=3)]}, InvalidInput, r"from 1 to the slots \(2\)"),
@@ -180,10 +180,10 @@ def test_slots_may_be_asked_for(service: Service) -> None:
     ],
 )
 def test_a_wish_that_breaks_a_rule_is_named(
-    service: Service, wish: dict[str, object], error: type[Exception], message: str
+    service: Service, constraints: dict[str, object], error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
-        service.decider.decide("home", T0, **wish)  # type: ignore[arg-type]
+        service.decider.decide("home", T0, **constraints)  # type: ignore[arg-type]
 
 
 def test_unknown_and_archived_pools_do_not_decide(service: Service) -> None:
@@ -247,11 +247,11 @@ def test_a_policy_that_fails_is_replaced_by_the_fallback_order(service: Service)
 
 
 def test_pages_with_wishes_are_kept_but_not_without_end(service: Service) -> None:
-    for k in range(MAX_KEPT_WISHES + 40):
+    for k in range(MAX_CACHED_CONSTRAINTS + 40):
         excluded = [f"l{1 + place}" for place in range(3) if k >> place & 1]
         service.decider.decide("home", T0, exclude=excluded, slots=1 + k // 8)
-    snapshot = service.decider.snapshot("home")
-    assert len(snapshot._pages) <= MAX_KEPT_WISHES + 1
+    installed = service.decider.installed("home")
+    assert len(installed._pages) <= MAX_CACHED_CONSTRAINTS + 1
 
 
 def test_versions_count_up_over_restarts(service: Service, open_service: OpenService) -> None:

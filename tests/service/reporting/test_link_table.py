@@ -8,7 +8,12 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from slotwise.service.deciding.snapshot import AVERAGED_US, KEPT_US, Snapshot, VersionAverages
+from slotwise.service.deciding.installed_version import (
+    AVERAGED_US,
+    KEPT_US,
+    InstalledVersion,
+    VersionAverages,
+)
 from slotwise.service.pool import Pool
 from slotwise.service.published_version import LEARNING_FAILED, Published, Version
 from slotwise.service.records import SECOND_US, FloorState, LinkRecord, Pin, PoolSettings
@@ -39,7 +44,7 @@ def version(
     price: float | None = 0.1,
     pool: Any = None,
     fallback: str = "",
-) -> Snapshot:
+) -> InstalledVersion:
     published = Published(
         version=published_us // SECOND_US,
         published_us=published_us,
@@ -54,18 +59,18 @@ def version(
         floor=FloorState(0.2, 0.2, 0.3, "met"),
         fallback=fallback,
     )
-    return Snapshot(Version(pool or A_POOL, published, None))
+    return InstalledVersion(Version(pool or A_POOL, published, None))
 
 
 def rows_of(
     averages: VersionAverages,
-    snapshot: Snapshot,
+    installed: InstalledVersion,
     revenue_micros: int = 5_000_000,
     pool: PoolSettings = POOL,
 ) -> tuple[LinkRow, ...]:
     """Return the rows of the links, 1,000 views after the start."""
     nothing = RateReport(mean=0.0, low=0.0, high=1.0)
-    shares = snapshot.shares()
+    shares = installed.shares()
     reports = tuple(
         LinkStatistics(
             link_id=link_id,
@@ -90,7 +95,7 @@ def rows_of(
         published_us=0,
         folded_until_us=0,
         currency="EUR",
-        floor=snapshot.published.floor,
+        floor=installed.published.floor,
         delivered_views=0,
         clicks_delivered=None,
         delivered_since_us=0,
@@ -112,7 +117,7 @@ def rows_of(
         invalid_clicks=0,
         refused=0,
     )
-    explained = explain_links(pool, snapshot, averages.kept)
+    explained = explain_links(pool, installed, averages.kept)
     return LinkTable(pool, (), report, explained, activity, ()).select(LinkTableQuery()).rows
 
 
@@ -127,15 +132,15 @@ def test_versions_that_take_turns_do_not_flicker() -> None:
     averages = VersionAverages(first)
     seen: dict[int, set[str]] = {}
     for second in range(1, 3600):
-        snapshot = version(second * SECOND_US, *by_turns[second % 2])
-        averages.add(snapshot)
+        installed = version(second * SECOND_US, *by_turns[second % 2])
+        averages.add(installed)
         minute = second // (KEPT_US // SECOND_US)
-        seen.setdefault(minute, set()).add(str(sorted(table(averages, snapshot).items())))
+        seen.setdefault(minute, set()).add(str(sorted(table(averages, installed).items())))
     assert all(len(tables) == 1 for tables in seen.values())
     chances = averages.kept.probabilities
     assert chances == pytest.approx([0.5, 0.5, 0.0], abs=0.01)
     assert averages.kept.shadow_price == pytest.approx(0.25, abs=0.01)
-    roles = {name: role for name, (role, _) in table(averages, snapshot).items()}
+    roles = {name: role for name, (role, _) in table(averages, installed).items()}
     assert roles == {"rich": "earner", "clicked": "click carrier", "poor": "resting"}
 
 
@@ -174,29 +179,29 @@ def test_what_a_pool_shows_while_it_cannot_learn_is_forgotten() -> None:
 
 @pytest.mark.parametrize(("price", "role"), [(0.0, "exploring"), (0.1, "click carrier")])
 def test_nobody_earns_nothing(price: float, role: Role) -> None:
-    snapshot = version(0, (1.0, 0.0, 0.0), price)
-    roles = table(VersionAverages(snapshot), snapshot, revenue_micros=0)
+    installed = version(0, (1.0, 0.0, 0.0), price)
+    roles = table(VersionAverages(installed), installed, revenue_micros=0)
     assert roles["rich"][0] == role
     assert "earner" not in {one for one, _ in roles.values()}
 
 
 def test_a_link_that_is_never_shown_is_no_earner() -> None:
-    snapshot = version(0, (0.0, 1.0, 0.0), 0.0)
-    [role, why] = table(VersionAverages(snapshot), snapshot)["rich"]
+    installed = version(0, (0.0, 1.0, 0.0), 0.0)
+    [role, why] = table(VersionAverages(installed), installed)["rich"]
     assert role == "resting"
     assert "EUR per view. It is shown on some pages in turn, and is not shown at the moment" in why
 
 
 def test_a_share_of_exploration_alone_is_no_role() -> None:
     explored = replace(POOL, explore=0.3)
-    snapshot = version(0, (0.1, 0.8, 0.1), 0.1)
-    roles = table(VersionAverages(snapshot), snapshot, pool=explored)
+    installed = version(0, (0.1, 0.8, 0.1), 0.1)
+    roles = table(VersionAverages(installed), installed, pool=explored)
     assert [roles[name][0] for name in LINK_IDS] == ["resting", "click carrier", "resting"]
 
 
 def test_a_link_far_from_its_place_is_shown_to_learn() -> None:
-    snapshot = version(0, (0.0, 0.9, 0.1), 0.1)
-    role, why = table(VersionAverages(snapshot), snapshot)["poor"]
+    installed = version(0, (0.0, 0.9, 0.1), 0.1)
+    role, why = table(VersionAverages(installed), installed)["poor"]
     assert role == "exploring"
     assert why.endswith("It is shown to learn more about it.")
     near = version(0, (0.9, 0.1, 0.0), 0.12)
@@ -206,15 +211,15 @@ def test_a_link_far_from_its_place_is_shown_to_learn() -> None:
 def test_the_share_is_the_one_that_the_role_is_judged_by() -> None:
     first = version(0, (1.0, 0.0, 0.0))
     averages = VersionAverages(first)
-    snapshot = version(SECOND_US, (0.0, 1.0, 0.0))
-    averages.add(snapshot)
-    assert table(averages, snapshot)["rich"][0] == "earner"
-    assert [row.share for row in rows_of(averages, snapshot)] == [1.0, 0.0, 0.0]
+    installed = version(SECOND_US, (0.0, 1.0, 0.0))
+    averages.add(installed)
+    assert table(averages, installed)["rich"][0] == "earner"
+    assert [row.share for row in rows_of(averages, installed)] == [1.0, 0.0, 0.0]
 
 
 def test_a_pinned_link_is_pinned() -> None:
     pool = replace(POOL, pins=(Pin(link_id="poor", position=1),))
-    snapshot = version(0, (1.0, 0.0, 0.0), 0.1, A_POOL.with_settings(pool))
-    role, why = table(VersionAverages(snapshot), snapshot, pool=pool)["poor"]
+    installed = version(0, (1.0, 0.0, 0.0), 0.1, A_POOL.with_settings(pool))
+    role, why = table(VersionAverages(installed), installed, pool=pool)["poor"]
     assert role == "pinned"
     assert why == "It is pinned to position 1 of every page."

@@ -207,7 +207,7 @@ def test_no_measured_revenue_lies_above_the_frontier(open_service: OpenService) 
     ) * (1 + 1e-9)
     [group] = stats.groups
     measured = group.revenue_per_view_micros.mean
-    kinds = service.decider.snapshot("home").rates_of_kinds(2)
+    kinds = service.decider.installed("home").rates_of_kinds(2)
     alike = sum(share * np.sort(one.value)[-2:].sum() for share, one in kinds)
     assert measured > alike * MAX_REVENUE  # so much the best page of slots that are alike earns
     assert measured < found.points[0].revenue_micros

@@ -73,7 +73,7 @@ class Alive(msgspec.Struct, frozen=True):
 
 
 class Ready(msgspec.Struct, frozen=True):
-    """Decide answers; without the store it does so from the last snapshot."""
+    """Decide answers; without the store it does so from the last version."""
 
     ready: bool
     store_available: bool

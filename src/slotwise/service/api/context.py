@@ -23,9 +23,9 @@ from slotwise.service.logs import ServiceLog, short_address
 from slotwise.service.observability import ServiceMetrics
 from slotwise.service.planning import Planner
 from slotwise.service.records import KeyRecord
-from slotwise.service.reporting.overview import PoolPicture
+from slotwise.service.reporting.overview import DashboardPool
 from slotwise.service.reporting.report_records import OutcomesSinceStart
-from slotwise.service.reporting.reporter import KeptReports
+from slotwise.service.reporting.reporter import ReportCache
 from slotwise.service.service import Service
 from slotwise.service.settings import Settings, is_loopback
 
@@ -124,8 +124,8 @@ class ServiceContext:
         self.change_threads = ThreadPoolExecutor(N_CHANGE_THREADS, "slotwise-change")
         """Checks of a new pool may compile its policy."""
         self.planner = Planner(settings.plan_within_s)
-        self.pictures: KeptReports[PoolPicture] = KeptReports(keep_s=2.0)
-        self.comparisons: KeptReports[object] = KeptReports(keep_s=10.0)
+        self.dashboards: ReportCache[DashboardPool] = ReportCache(cached_s=2.0)
+        self.comparisons: ReportCache[object] = ReportCache(cached_s=10.0)
         rates: dict[Meter, float] = {
             "decide": settings.decide_per_s,
             "pages": settings.pages_per_s,

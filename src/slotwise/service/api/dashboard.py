@@ -15,7 +15,7 @@ from slotwise.service.api.context import Operations, Request, ServiceContext
 from slotwise.service.http.exchange import CHART_LIBRARY, Answer, Asset, answer_asset, load_asset
 from slotwise.service.http.problems import RequestProblem
 from slotwise.service.reporting.link_table import LinkRows, LinkTableQuery
-from slotwise.service.reporting.overview import Overview, PoolPicture, draw_pool
+from slotwise.service.reporting.overview import DashboardPool, Overview, draw_pool
 from slotwise.service.reporting.segments import SegmentsReport
 
 PACKAGE = "slotwise.service.api"
@@ -103,7 +103,7 @@ def _first_picture(context: ServiceContext) -> None:
     first = next((pool for pool in context.service.directory.pools() if not pool.archived), None)
     if first is not None:
         with suppress(SlotwiseError):  # the page asks again, and gets the error then
-            context.pictures.latest(*_wanted(context, first.pool_id))
+            context.dashboards.latest(*_wanted(context, first.pool_id))
 
 
 @functools.cache
@@ -173,13 +173,13 @@ async def dashboard_pools(context: ServiceContext, _request: Request) -> PoolNam
 )
 def dashboard_figures(context: ServiceContext, request: Request) -> PoolFigures:
     """Read all that the dashboard shows of a pool."""
-    picture = pool_picture(context, request.path_values["pool_id"])
+    picture = dashboard_pool(context, request.path_values["pool_id"])
     return PoolFigures(overview=picture.overview, links=picture.table.select(request.query))
 
 
-def pool_picture(context: ServiceContext, pool_id: str) -> PoolPicture:
+def dashboard_pool(context: ServiceContext, pool_id: str) -> DashboardPool:
     """Return the picture of a pool, made again only where it is too old. Reading."""
-    return context.pictures.get(*_wanted(context, pool_id))
+    return context.dashboards.get(*_wanted(context, pool_id))
 
 
 @OPERATIONS.add(
@@ -200,13 +200,13 @@ def dashboard_segments(context: ServiceContext, request: Request) -> SegmentsRep
 )
 def dashboard_links(context: ServiceContext, request: Request) -> LinkRows:
     """Read some rows of the dashboard's table of links."""
-    picture = context.pictures.latest(*_wanted(context, request.path_values["pool_id"]))
+    picture = context.dashboards.latest(*_wanted(context, request.path_values["pool_id"]))
     return picture.table.select(request.query)
 
 
 def _wanted(
     context: ServiceContext, pool_id: str
-) -> tuple[str, Hashable, Callable[[], PoolPicture]]:
+) -> tuple[str, Hashable, Callable[[], DashboardPool]]:
     """Return the name of the pool's picture, the state it must show and how it is made."""
     service = context.service
     links_changed_us = max(

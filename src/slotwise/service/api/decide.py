@@ -23,7 +23,7 @@ from slotwise.service.reporting.report_records import DecisionReport
 
 
 class DecideBody(Strict, frozen=True, kw_only=True):
-    """Wishes for one page; all optional."""
+    """Constraints of one page and its visitor; all optional."""
 
     exclude: Annotated[
         tuple[Id, ...],
@@ -37,13 +37,13 @@ class DecideBody(Strict, frozen=True, kw_only=True):
     ) = None
 
 
-def _wish(body: DecideBody) -> PageWish:
+def _requested(body: DecideBody) -> PageRequest:
     pin = [compose(Pin, one) for one in body.pin]
     return body.exclude, pin, body.slots, body.decision_id, body.visitor
 
 
-PageWish = tuple[Sequence[str], Sequence[Pin], int | None, str | None, Mapping[str, Any]]
-_NO_WISH = _wish(DecideBody())
+PageRequest = tuple[Sequence[str], Sequence[Pin], int | None, str | None, Mapping[str, Any]]
+_NOTHING_REQUESTED = _requested(DecideBody())
 
 
 _ONE = {"decision_id": "$response.body#/decision_id", "link_id": "$response.body#/links/0/link_id"}
@@ -71,21 +71,25 @@ OPERATIONS = Operations()
 async def decide(context: ServiceContext, request: Request) -> Answer:
     """Choose the links of one page view."""
     body: DecideBody | None = request.body
-    wish = _NO_WISH if body is None else _wish(body)
-    decision = await make_decision(context, request.path_values["pool_id"], wish, request.caller())
+    requested = _NOTHING_REQUESTED if body is None else _requested(body)
+    decision = await make_decision(
+        context, request.path_values["pool_id"], requested, request.caller()
+    )
     return Answer(context.page_writer.write(decision))
 
 
 async def make_decision(
-    context: ServiceContext, pool_id: str, wish: PageWish, caller: str
+    context: ServiceContext, pool_id: str, requested: PageRequest, caller: str
 ) -> DecisionRecord:
-    """Choose a page that counts as shown, or refuse what the wish asks for."""
+    """Choose a page that counts as shown, or refuse what is requested."""
     service = context.service
-    asked = (pool_id, context.clock_us(), *wish, caller)
+    asked = (pool_id, context.clock_us(), *requested, caller)
     try:
         decision = service.decider.decide_at_once(*asked)
         if decision is None:
-            beside = service.decider.beside if wish[3] is None else service.decider.beside_by_id
+            beside = (
+                service.decider.beside if requested[3] is None else service.decider.beside_by_id
+            )
             decision = await asyncio.wrap_future(beside(service.decider.decide, *asked))
     except UnknownLink as error:
         raise broken_rule(str(error), "/pin") from None

@@ -13,7 +13,7 @@ from slotwise.service.access.keys import click_secrets
 from slotwise.service.alerting import Alert, AlertWatch, Delivery, Webhook, alert_secret, alerts_of
 from slotwise.service.api.bodies import Strict, Time, from_time
 from slotwise.service.api.context import Operations, Request, ServiceContext
-from slotwise.service.api.dashboard import pool_picture
+from slotwise.service.api.dashboard import dashboard_pool
 from slotwise.service.http.routing import links_to
 from slotwise.service.limits import MAX_NOTE_CHARS
 from slotwise.service.pool_directory import Note
@@ -128,7 +128,7 @@ def make_watch(context: ServiceContext) -> AlertWatch:
         if context.service.health().is_learner:
             for pool in context.service.directory.pools():
                 try:
-                    found += alerts_of(pool_picture(context, pool.pool_id).overview)
+                    found += alerts_of(dashboard_pool(context, pool.pool_id).overview)
                 except UnknownPool:
                     continue
         return found

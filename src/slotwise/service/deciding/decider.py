@@ -19,9 +19,18 @@ from msgspec.structs import replace
 
 from slotwise.errors import InvalidInput
 from slotwise.features import KnownVisitor
+from slotwise.service.deciding.installed_version import (
+    AveragedVersion,
+    InstalledVersion,
+    VersionAverages,
+)
 from slotwise.service.deciding.page_mix import HoldoutMix, PageMix
-from slotwise.service.deciding.page_request import NO_WISH, Wish, canonical_wish, checked_wish
-from slotwise.service.deciding.snapshot import AveragedVersion, Snapshot, VersionAverages
+from slotwise.service.deciding.page_request import (
+    NO_CONSTRAINTS,
+    PageConstraints,
+    canonical_constraints,
+    checked_constraints,
+)
 from slotwise.service.limits import ID_RULE, is_id
 from slotwise.service.published_version import Published, Shown, Version
 from slotwise.service.records import DAY_US, SECOND_US, DecisionRecord, Pin
@@ -237,13 +246,13 @@ Result = TypeVar("Result")
 
 
 class _Asked(NamedTuple):
-    """What is asked of a page: a version, the wish, the wish as a text, and for whom.
+    """A request for a page: version, constraints, the same as text, visitor and key.
 
     `pages` are those to draw from, where they are known already.
     """
 
-    snapshot: Snapshot
-    wish: Wish
+    installed: InstalledVersion
+    constraints: PageConstraints
     text: str
     known: KnownVisitor = NOBODY
     key_id: str = ""
@@ -257,12 +266,12 @@ class Decider:
         self._committer = committer
         self._rng = rng
         self._lock = RLock()
-        self._snapshots: dict[str, Snapshot] = {}
+        self._installed: dict[str, InstalledVersion] = {}
         self._averages: dict[str, VersionAverages] = {}
         self._shown: dict[str, ShownSince] = {}
         """By pool."""
         self._asked_last: dict[str, _Asked] = {}
-        """By key, what was asked last, where that was a page without wishes: most often again."""
+        """The last request of each key without constraints: most often it comes again."""
         self._ids = DecisionIds()
         self._by_id = DecisionsById(store, committer)
         self._renewing = Lock()
@@ -277,25 +286,25 @@ class Decider:
     def install(self, version: Version) -> None:
         """Draw the pool's next pages from this version."""
         pool_id = version.pool.settings.pool_id
-        snapshot = Snapshot(version, self._snapshots.get(pool_id))
-        self._snapshots[pool_id] = snapshot
+        installed = InstalledVersion(version, self._installed.get(pool_id))
+        self._installed[pool_id] = installed
         self._asked_last = {}
         averages = self._averages.get(pool_id)
         if averages is None:
-            self._averages[pool_id] = VersionAverages(snapshot)
+            self._averages[pool_id] = VersionAverages(installed)
         else:
-            averages.add(snapshot)
+            averages.add(installed)
 
     def renew(self, pool_id: str, now_us: int) -> None:
         """Draw from the same version with other links once one of them starts or ends."""
-        if now_us < self.snapshot(pool_id).until_us:
+        if now_us < self.installed(pool_id).until_us:
             return
         with self._renewing:
-            last = self.snapshot(pool_id)
+            last = self.installed(pool_id)
             if now_us >= last.until_us:
-                renewed = Snapshot(last.made_of, last, now_us, last.spent)
-                if self._snapshots[pool_id] is last:  # otherwise a new version was installed
-                    self._snapshots[pool_id] = renewed
+                renewed = InstalledVersion(last.made_of, last, now_us, last.spent)
+                if self._installed[pool_id] is last:  # otherwise a new version was installed
+                    self._installed[pool_id] = renewed
                     self._asked_last = {}
 
     def take_shown(self, pool_id: str) -> Shown:
@@ -306,22 +315,22 @@ class Decider:
                 shown.take_counts()
         return Shown({}) if shown is None else shown.sum()
 
-    def snapshot(self, pool_id: str) -> Snapshot:
+    def installed(self, pool_id: str) -> InstalledVersion:
         """Return the version that a pool draws from, or raise `UnknownPool`. Quick."""
-        snapshot = self._snapshots.get(pool_id)
-        if snapshot is None:
+        installed = self._installed.get(pool_id)
+        if installed is None:
             raise UnknownPool(f"there is no pool {pool_id!r}")
-        return snapshot
+        return installed
 
     def averages(self, pool_id: str) -> AveragedVersion:
         """Return the latest versions of a pool as one, the same for a minute. Quick."""
-        self.snapshot(pool_id)
+        self.installed(pool_id)
         return self._averages[pool_id].kept
 
     def published(self) -> list[tuple[str, Published]]:
         """Return the version that each pool draws from, by pool. Quick."""
-        snapshots = sorted(self._snapshots.items())
-        return [(pool_id, snapshot.published) for pool_id, snapshot in snapshots]
+        all_installed = sorted(self._installed.items())
+        return [(pool_id, installed.published) for pool_id, installed in all_installed]
 
     def decide(
         self,
@@ -364,20 +373,20 @@ class Decider:
     ) -> DecisionRecord | None:
         """Decide as `decide` does, or return None where that takes more than memory. Quick.
 
-        It takes more to look an id up in the store and to solve the page of a new wish, or of links
-        of which one has just started or ended.
+        It takes more to look an id up in the store and to solve a page with new constraints, or
+        after a link has started or ended.
         """
-        if now_us >= self.snapshot(pool_id).until_us:
+        if now_us >= self.installed(pool_id).until_us:
             return None
         if decision_id is None and slots is None and not (exclude or pin or visitor):
             last = self._asked_last.get(key_id)
-            if last is not None and last.snapshot is self._snapshots.get(pool_id):
+            if last is not None and last.installed is self._installed.get(pool_id):
                 return self._decide(last, now_us, None)
         asked = self._asked(pool_id, exclude, pin, slots, visitor, key_id)
         if decision_id is not None:
             known = self._by_id.recent(decision_id)
             return None if known is None else self._same(known, asked)
-        if not asked.snapshot.has_pages_for(asked.wish):
+        if not asked.installed.has_pages_for(asked.constraints):
             return None
         return self._decide(asked, now_us, None)
 
@@ -420,7 +429,7 @@ class Decider:
         pages = self._pages(asked)
         with self._lock:
             decision, _ = self._draw_within_budget(asked, pages, now_us, None)
-            slots_of = self._hard_slots(asked.snapshot, decision)
+            slots_of = self._hard_slots(asked.installed, decision)
             if any(slots_of.values()):
                 waiting = self._proposed.setdefault(pool_id, {})
                 waiting[decision.decision_id] = (now_us, slots_of)
@@ -431,7 +440,7 @@ class Decider:
     ) -> bool:
         """Say whether `propose` takes no more than memory. Quick."""
         asked = self._asked(pool_id, (), (), slots, visitor)
-        return slots is None and asked.snapshot.has_pages_for(asked.wish)
+        return slots is None and asked.installed.has_pages_for(asked.constraints)
 
     def record_view(self, proposed: DecisionRecord, now_us: int) -> None:
         """Queue a proposed page that was seen; its windows start now. Quick.
@@ -449,9 +458,11 @@ class Decider:
         with self._lock:
             if not self._by_id.has(seen.decision_id):
                 known = self._proposed.get(seen.pool_id, {}).pop(seen.decision_id, None)
-                snapshot = self._snapshots.get(seen.pool_id)
-                if known is None and snapshot is not None:  # proposed before a restart, or long ago
-                    slots_of = self._hard_slots(snapshot, seen)
+                installed = self._installed.get(seen.pool_id)
+                if (
+                    known is None and installed is not None
+                ):  # proposed before a restart, or long ago
+                    slots_of = self._hard_slots(installed, seen)
                     self._hard_shown.setdefault(seen.pool_id, Counter()).update(slots_of)
                 self._count_shown(seen)
                 self._by_id.remember(seen)
@@ -467,19 +478,21 @@ class Decider:
         key_id: str = "",
     ) -> _Asked:
         """Check what is asked of a page."""
-        snapshot = self.snapshot(pool_id)
-        if snapshot.pool.settings.archived:
+        installed = self.installed(pool_id)
+        if installed.pool.settings.archived:
             raise UnknownPool(f"the pool {pool_id!r} is archived")
-        has_features = bool(snapshot.pool.settings.features)
-        known = snapshot.guests.know(visitor) if visitor or has_features else NOBODY
-        wish, text = NO_WISH, ""
+        has_features = bool(installed.pool.settings.features)
+        known = installed.known_visitors.know(visitor) if visitor or has_features else NOBODY
+        constraints, text = NO_CONSTRAINTS, ""
         if exclude or pin or slots is not None:
-            wish = checked_wish(snapshot.pool, exclude, pin, slots)
-            text = canonical_wish(exclude, pin, slots)
-        if snapshot.depends_on_visitors:
-            wish = Wish(wish.exclude, wish.pinned, wish.slots, known.places)
-        asked = _Asked(snapshot, wish, text, known, key_id)
-        if wish is NO_WISH and not has_features:
+            constraints = checked_constraints(installed.pool, exclude, pin, slots)
+            text = canonical_constraints(exclude, pin, slots)
+        if installed.depends_on_visitors:
+            constraints = PageConstraints(
+                constraints.exclude, constraints.pinned, constraints.slots, known.places
+            )
+        asked = _Asked(installed, constraints, text, known, key_id)
+        if constraints is NO_CONSTRAINTS and not has_features:
             asked = asked._replace(pages=self._pages(asked))
             self._asked_last[key_id] = asked
         return asked
@@ -499,36 +512,36 @@ class Decider:
     ) -> tuple[DecisionRecord, _Pages]:
         """Draw a page that hard budgets have clicks for, and count it; under the lock."""
         decision = self._draw(asked, pages, now_us, decision_id)
-        while asked.snapshot.hard and (spent := self._spent(asked.snapshot, decision)):
+        while asked.installed.hard and (spent := self._spent(asked.installed, decision)):
             # Rare: the budget of a rule ends, and its links are left out from here on.
-            asked = asked._replace(snapshot=self._restrict(asked.snapshot, now_us, spent))
+            asked = asked._replace(installed=self._restrict(asked.installed, now_us, spent))
             pages = self._pages(asked)
             decision = self._draw(asked, pages, now_us, decision_id)
         return decision, pages
 
     @staticmethod
-    def _hard_slots(snapshot: Snapshot, decision: DecisionRecord) -> dict[str, int]:
+    def _hard_slots(installed: InstalledVersion, decision: DecisionRecord) -> dict[str, int]:
         """Return the slots of a page whose links have a hard budget, by rule."""
         return {
             name: sum(one.link_id in links for one in decision.shown)
-            for name, links, _ in snapshot.hard
+            for name, links, _ in installed.hard
         }
 
-    def _spent(self, snapshot: Snapshot, decision: DecisionRecord) -> set[str]:
+    def _spent(self, installed: InstalledVersion, decision: DecisionRecord) -> set[str]:
         """Return the rules whose hard budget is too small for a page; count it where none is."""
         shown = self._hard_shown.setdefault(decision.pool_id, Counter())
-        slots = self._hard_slots(snapshot, decision)
-        spent = {name for name, _, most in snapshot.hard if shown[name] + slots[name] > most}
+        slots = self._hard_slots(installed, decision)
+        spent = {name for name, _, most in installed.hard if shown[name] + slots[name] > most}
         if not spent:
             shown.update(slots)
         return spent
 
-    def _restrict(self, last: Snapshot, now_us: int, spent: set[str]) -> Snapshot:
+    def _restrict(self, last: InstalledVersion, now_us: int, spent: set[str]) -> InstalledVersion:
         """Draw from the same version without the links of rules whose budget is spent."""
-        restricted = Snapshot(last.made_of, last, now_us, last.spent | spent)
+        restricted = InstalledVersion(last.made_of, last, now_us, last.spent | spent)
         pool_id = last.pool.settings.pool_id
-        if self._snapshots.get(pool_id) is last:
-            self._snapshots[pool_id] = restricted
+        if self._installed.get(pool_id) is last:
+            self._installed[pool_id] = restricted
             self._asked_last = {}
         return restricted
 
@@ -550,7 +563,7 @@ class Decider:
     @staticmethod
     def _same(known: DecisionRecord, asked: _Asked) -> DecisionRecord:
         """Return the decision of an id, unless it was made for something else."""
-        pool_id = asked.snapshot.pool.settings.pool_id
+        pool_id = asked.installed.pool.settings.pool_id
         this_request = (pool_id, asked.text, asked.known.values)
         if (known.pool_id, known.asked, known.visitor) != this_request:
             raise Conflict(f"the decision {known.decision_id!r} was made for another request")
@@ -559,16 +572,18 @@ class Decider:
     @staticmethod
     def _pages(asked: _Asked) -> _Pages:
         """Return the pages to draw from: the policy's, and one at random for the holdout."""
-        snapshot, wish = asked.snapshot, asked.wish
-        page = snapshot.page(wish)
-        return page, snapshot.holdout_page(wish) if snapshot.pool.settings.holdout else page
+        installed, constraints = asked.installed, asked.constraints
+        page = installed.page(constraints)
+        return page, installed.holdout_page(
+            constraints
+        ) if installed.pool.settings.holdout else page
 
     def _draw(
         self, asked: _Asked, pages: _Pages, now_us: int, decision_id: str | None
     ) -> DecisionRecord:
         """Draw a page; the caller has the lock."""
-        snapshot, _, text, known, key_id, _ = asked
-        pool = snapshot.pool.settings
+        installed, _, text, known, key_id, _ = asked
+        pool = installed.pool.settings
         holdout = pool.holdout > 0 and self._rng.random() < pool.holdout
         page = pages[holdout]
         shown, random_order = page.draw(self._rng)
@@ -585,12 +600,12 @@ class Decider:
             max(click_closes_us, revenue_until_us),  # revenue_closes_us
             pool.currency,
             pool.max_revenue_micros,
-            snapshot.policy,
-            snapshot.version,
+            installed.policy,
+            installed.version,
             page.floor,
             shown,
             page.min_propensity,
-            snapshot.pool_key,
+            installed.pool_key,
             known.values,
             known.segment,
             random_order,

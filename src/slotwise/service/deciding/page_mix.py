@@ -411,7 +411,7 @@ class VisitorMixes:
         )
 
     def rates(self, visitor: Sequence[int], ruled: RuledPage | None = None) -> VisitorPage:
-        """Return what every link brings of a visitor, and their page without wishes."""
+        """Return what every link brings of a visitor, and their page without constraints."""
         n_slots = min(self._pool.slots, len(self._link_ids))
         places = np.array(visitor, np.int64)
         with self._solving:
@@ -427,7 +427,7 @@ class VisitorMixes:
         )
 
     def probabilities(self, visitor: Sequence[int], ruled: RuledPage | None = None) -> Floats:
-        """Return the probability of every link on the page of a visitor without wishes."""
+        """Return the probability of every link on the page of a visitor without constraints."""
         return self.rates(visitor, ruled).probabilities
 
 
@@ -438,22 +438,22 @@ def explored_within(probabilities: Floats, explore: float, random: Floats | None
     return ((1.0 - explore) * probabilities + explore * random).clip(0.0, 1.0)
 
 
-MAX_KEPT = 2_048
+MAX_CACHED = 2_048
 
 
-class Guests:
+class KnownVisitors:
     """The visitors that a version knows; the same words give the same answer."""
 
     def __init__(self, declared: Mapping[str, Any], words: Mapping[str, Sequence[str]]) -> None:
         self._made_of = (declared, words)
         self._features = Features.of_json(declared, words)
         self.nobody = self._features.know({})
-        self._kept: dict[object, KnownVisitor] = {}
+        self._cache: dict[object, KnownVisitor] = {}
 
     @classmethod
     def of(
-        cls, pool: PoolSettings, words: Mapping[str, Sequence[str]], before: Guests | None
-    ) -> Guests:
+        cls, pool: PoolSettings, words: Mapping[str, Sequence[str]], before: KnownVisitors | None
+    ) -> KnownVisitors:
         """Return those of a pool: the ones of its last version where nothing has changed."""
         if before is not None and before._made_of == (pool.features, words):
             return before
@@ -471,13 +471,13 @@ class Guests:
         # Types count: 1 and True are equal, and only one of them is a bool.
         key = (*said, *values, *map(type, values))
         try:
-            known = self._kept.get(key)
+            known = self._cache.get(key)
         except TypeError:  # a list or an object
             return self._features.know(said)
         if known is None:
             known = self._features.know(said)
-            if len(self._kept) >= MAX_KEPT:
-                self._kept.clear()
+            if len(self._cache) >= MAX_CACHED:
+                self._cache.clear()
             if all(not isinstance(value, str) or len(value) <= MAX_LENGTH for value in values):
-                self._kept[key] = known
+                self._cache[key] = known
         return known

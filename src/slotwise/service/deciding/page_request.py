@@ -1,4 +1,4 @@
-"""What a caller asks of its page: checked against the pool, and written in one canonical form."""
+"""The constraints of one page: checked against the pool, and written in one canonical form."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from slotwise.service.records import Pin
 from slotwise.service.refusals import UnknownLink
 
 
-class Wish(NamedTuple):
+class PageConstraints(NamedTuple):
     """What a caller asks of its page, beyond the pool's settings."""
 
     exclude: frozenset[str] = frozenset()
@@ -30,11 +30,13 @@ class Wish(NamedTuple):
         return bool(self.visitor) and not self.exclude and not self.pinned and self.slots is None
 
 
-NO_WISH = Wish()
+NO_CONSTRAINTS = PageConstraints()
 
 
-def checked_wish(pool: Pool, exclude: Sequence[str], pin: Sequence[Pin], slots: int | None) -> Wish:
-    """Return the wish, or raise what is wrong with it; unknown links to exclude are ignored."""
+def checked_constraints(
+    pool: Pool, exclude: Sequence[str], pin: Sequence[Pin], slots: int | None
+) -> PageConstraints:
+    """Return checked constraints, or raise an error; unknown links to exclude are ignored."""
     if slots is not None and not 1 <= slots <= MAX_SLOTS:
         raise InvalidInput.of("slots", f"from 1 to {MAX_SLOTS}", slots)
     n_slots = pool.settings.slots if slots is None else slots
@@ -53,11 +55,11 @@ def checked_wish(pool: Pool, exclude: Sequence[str], pin: Sequence[Pin], slots: 
             raise InvalidInput.of("pin", "links that are not excluded", item.link_id)
         pinned[item.position] = item.link_id
     known = frozenset(link_id for link_id in exclude if link_id in pool.links)
-    return Wish(exclude=known, pinned=tuple(sorted(pinned.items())), slots=slots)
+    return PageConstraints(exclude=known, pinned=tuple(sorted(pinned.items())), slots=slots)
 
 
-def canonical_wish(exclude: Sequence[str], pin: Sequence[Pin], slots: int | None) -> str:
-    """Return the wish as JSON that is the same for the same wish."""
+def canonical_constraints(exclude: Sequence[str], pin: Sequence[Pin], slots: int | None) -> str:
+    """Return constraints as JSON; equal constraints give equal text."""
     asked: dict[str, object] = {}
     if exclude:
         asked["exclude"] = sorted(set(exclude))

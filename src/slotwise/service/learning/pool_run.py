@@ -111,7 +111,7 @@ class OpenViews:
         return open_views
 
     def add(self, shown: Mapping[str, int], until_us: int, after_us: int | None = None) -> None:
-        """Take in how often each link was shown since the last call, up to `until_us`.
+        """Record how often each link was shown since the last call, up to `until_us`.
 
         `after_us` is the time of the last call, where that is not the end of the last group.
         """

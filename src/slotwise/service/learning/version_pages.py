@@ -37,7 +37,7 @@ from slotwise.service.records import SECOND_US, DecisionRecord, PoolSettings
 
 DRAWS = 64
 MANY_LINKS, FEW_DRAWS = 1_000, 16
-"""Draws that a page with wishes averages, fewer where each takes longer."""
+"""Draws that a page with constraints averages, fewer where each takes longer."""
 RECENT_VISITORS = 256
 """Latest visitors that the next rounds are simulated with."""
 MAX_KINDS = 64
@@ -72,7 +72,7 @@ class AveragePages:
         player.state = player.form.restore(player.problem, known)
 
     def expect_views(self, views: Floats, rates: LinkRates) -> None:
-        """Take in what views that are still open are expected to bring, where that steers pages.
+        """Record what views that are still open are expected to bring, where that steers pages.
 
         Before anything has settled nothing can be expected.
         """
@@ -232,7 +232,7 @@ class VisitorsAhead:
         self._recent = deque(latest, maxlen=RECENT_VISITORS)
 
     def note_shown(self, views: Sequence[DecisionRecord], pool: PoolSettings, now_us: int) -> None:
-        """Take in the latest views, which fade as if windows closed at a constant rate."""
+        """Record the latest views, which fade as if windows closed at a constant rate."""
         passed_s = max(now_us - self._opened_us, 0) / SECOND_US
         windows_s = (pool.click_window_s, max(pool.click_window_s, pool.revenue_window_s))
         for open_values, window_s in zip(self._open_values, windows_s, strict=True):

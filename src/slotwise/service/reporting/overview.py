@@ -267,7 +267,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     has_sale: bool
 
 
-class PoolPicture(NamedTuple):
+class DashboardPool(NamedTuple):
     """The overview and the table of links, made together."""
 
     overview: Overview
@@ -276,7 +276,7 @@ class PoolPicture(NamedTuple):
 
 def draw_pool(
     reporter: Reporter, pool_id: str, now_us: int, outcomes: OutcomesSinceStart, health: Health
-) -> PoolPicture:
+) -> DashboardPool:
     """Read all that the page shows of a pool. Reading: belongs in a worker thread."""
     directory = reporter.directory
     pool = directory.pool(pool_id)
@@ -339,7 +339,7 @@ def draw_pool(
         ),
         **_firsts(report, activity),
     )
-    return PoolPicture(overview, table)
+    return DashboardPool(overview, table)
 
 
 def _price_of_floor(pool: PoolSettings, report: PoolReport, frontier: FrontierReport) -> int | None:

@@ -21,9 +21,9 @@ from slotwise.service.clock import MAX_STEP_US
 from slotwise.service.counting.attribution import Counters, Group, LinkCounters, PageCounters
 from slotwise.service.counting.counters import SHARE_UNIT, sum_counters
 from slotwise.service.counting.rates import clicks_delivered
+from slotwise.service.deciding.installed_version import AveragedVersion, InstalledVersion
 from slotwise.service.deciding.page_mix import VisitorPage
-from slotwise.service.deciding.page_request import NO_WISH
-from slotwise.service.deciding.snapshot import AveragedVersion, Snapshot
+from slotwise.service.deciding.page_request import NO_CONSTRAINTS
 from slotwise.service.pool import has_slot_weights, slots_of_pool
 from slotwise.service.records import DAY_US, SECOND_US, FloorState, PoolSettings, compose
 from slotwise.service.reporting.report_records import (
@@ -49,12 +49,12 @@ GROUPS: tuple[Group, ...] = ("policy", "holdout")
 _UNCOUNTED = LinkCounters()
 
 
-def report_pool(reader: StoreReader, pool: PoolSettings, snapshot: Snapshot) -> PoolReport:
+def report_pool(reader: StoreReader, pool: PoolSettings, installed: InstalledVersion) -> PoolReport:
     """Return the statistics of a pool as they are stored, and the version in use."""
     counters, progress = reader.counters(pool.pool_id), reader.progress()
-    published = snapshot.published
+    published = installed.published
     price = published.shadow_price
-    probability = snapshot.shares()
+    probability = installed.shares()
     links = []
     for link in reader.links(pool.pool_id):
         counted = _both_groups(counters, link.link_id)
@@ -71,22 +71,24 @@ def report_pool(reader: StoreReader, pool: PoolSettings, snapshot: Snapshot) -> 
         )
     return compose(
         PoolReport,
-        report_totals(counters, pool, snapshot),
+        report_totals(counters, pool, installed),
         published,
         pool,
-        policy=snapshot.policy,
-        policy_version=snapshot.version,
+        policy=installed.policy,
+        policy_version=installed.version,
         folded_until_us=progress.closed_until_us,
         lift_views_needed=views_needed(counters, pool),
         delivered_views=published.delivered.click_views,
         shadow_price_micros=None if price is None else round(price * pool.max_revenue_micros),
         n_quarantined=reader.n_quarantined(),
         links=tuple(links),
-        segment_floors=report_segment_floors(pool, snapshot),
+        segment_floors=report_segment_floors(pool, installed),
     )
 
 
-def report_segment_floors(pool: PoolSettings, snapshot: Snapshot) -> tuple[SegmentFloorReport, ...]:
+def report_segment_floors(
+    pool: PoolSettings, installed: InstalledVersion
+) -> tuple[SegmentFloorReport, ...]:
     """Return how the segments that have a floor of their own stand to it."""
     return tuple(
         compose(
@@ -96,7 +98,7 @@ def report_segment_floors(pool: PoolSettings, snapshot: Snapshot) -> tuple[Segme
             clicks_delivered=_delivered(one.delivered, pool, one.floor.clicks),
             shadow_price_micros=round(one.shadow_price * pool.max_revenue_micros),
         )
-        for one in snapshot.published.segment_floors
+        for one in installed.published.segment_floors
     )
 
 
@@ -109,23 +111,25 @@ class PoolTotals(NamedTuple):
     lift: RateReport | None
 
 
-def report_totals(counters: Counters, pool: PoolSettings, snapshot: Snapshot) -> PoolTotals:
+def report_totals(
+    counters: Counters, pool: PoolSettings, installed: InstalledVersion
+) -> PoolTotals:
     """Sum up a pool without its links."""
     groups = tuple(
         report_group(group, counters.pages[group], pool)
         for group in GROUPS
         if group in counters.pages
     )
-    delivered = _delivered(snapshot.published.delivered, pool, pool.click_floor)
-    return PoolTotals(_floor(snapshot), delivered, groups, report_lift(counters, pool))
+    delivered = _delivered(installed.published.delivered, pool, pool.click_floor)
+    return PoolTotals(_floor(installed), delivered, groups, report_lift(counters, pool))
 
 
-def _floor(snapshot: Snapshot) -> FloorState:
+def _floor(installed: InstalledVersion) -> FloorState:
     """Return the state of the pool's floor; with pins, too, delivered clicks decide."""
-    floor = snapshot.page(NO_WISH).floor
-    if floor.status == "infeasible" or not snapshot.published.delivered.click_views:
+    floor = installed.page(NO_CONSTRAINTS).floor
+    if floor.status == "infeasible" or not installed.published.delivered.click_views:
         return floor
-    return replace(floor, status=snapshot.published.floor.status)
+    return replace(floor, status=installed.published.floor.status)
 
 
 def _delivered(pages: PageCounters, pool: PoolSettings, click_floor: float) -> RateReport | None:
@@ -136,7 +140,7 @@ def _delivered(pages: PageCounters, pool: PoolSettings, click_floor: float) -> R
 
 
 def report_frontier(
-    pool: PoolSettings, snapshot: Snapshot, averaged: AveragedVersion
+    pool: PoolSettings, installed: InstalledVersion, averaged: AveragedVersion
 ) -> FrontierReport:
     """Return the revenue-for-floor curve by the estimates of a version, and its pages on average.
 
@@ -144,24 +148,24 @@ def report_frontier(
     these estimates earns more.
     """
     points: list[FrontierPoint] = []
-    n_links = len(snapshot.link_ids)
-    kinds = snapshot.rates_of_kinds(MAX_KIND_LINKS // n_links or 1) if n_links else []
+    n_links = len(installed.link_ids)
+    kinds = installed.rates_of_kinds(MAX_KIND_LINKS // n_links or 1) if n_links else []
     n_kinds, clicks, revenue = len(kinds), 0.0, 0.0
     if n_links:
-        n_slots, rates = min(pool.slots, n_links), snapshot.rates
+        n_slots, rates = min(pool.slots, n_links), installed.rates
         if not kinds:
-            is_same = averaged.link_ids == snapshot.link_ids
-            shown = averaged.probabilities if is_same else snapshot.shown_probabilities()
+            is_same = averaged.link_ids == installed.link_ids
+            shown = averaged.probabilities if is_same else installed.shown_probabilities()
             kinds = [(1.0, VisitorPage(shown, rates.revenue, rates.clicks))]
         weights: Floats | None = None
         if has_slot_weights(pool):
-            weights = slots_of_pool(pool, snapshot.published.slot_clicks).order.weights
+            weights = slots_of_pool(pool, installed.published.slot_clicks).order.weights
         shares = np.array([share for share, _ in kinds])
         shares /= shares.sum()
         values, all_clicks = (np.stack([one[part] for _, one in kinds]) for part in (1, 2))
         curve = frontier(values, all_clicks, n_slots, shares, slot_weights=weights)
         for share, (_, one) in zip(shares.tolist(), kinds, strict=True):
-            exposure = _exposure(one, snapshot.published.shadow_price or 0.0, weights)
+            exposure = _exposure(one, installed.published.shadow_price or 0.0, weights)
             clicks += share * float(exposure @ one.clicks)
             revenue += share * float(exposure @ one.value)
         prices = [0.0, *curve.shadow_prices.tolist()]
@@ -179,7 +183,7 @@ def report_frontier(
     return compose(
         FrontierReport,
         pool,
-        policy_version=snapshot.version,
+        policy_version=installed.version,
         points=tuple(points),
         n_kinds=n_kinds,
         expected_clicks=clicks,
@@ -200,24 +204,24 @@ def _exposure(page: VisitorPage, price: float, weights: Floats | None) -> Floats
 
 
 def explain_links(
-    pool: PoolSettings, snapshot: Snapshot, averaged: AveragedVersion | None = None
+    pool: PoolSettings, installed: InstalledVersion, averaged: AveragedVersion | None = None
 ) -> list[Explanation]:
     """Tell for each link of a version why it is shown as often as it is.
 
     With `averaged`, its probabilities and price take the place of the version's own.
     """
-    if not snapshot.link_ids:
+    if not installed.link_ids:
         return []
-    rates, price, shares = snapshot.rates, snapshot.published.shadow_price, snapshot.shares()
-    if averaged is not None and averaged.link_ids == snapshot.link_ids:
+    rates, price, shares = installed.rates, installed.published.shadow_price, installed.shares()
+    if averaged is not None and averaged.link_ids == installed.link_ids:
         price = averaged.shadow_price
         shares = dict(zip(averaged.link_ids, averaged.probabilities.tolist(), strict=True))
     # Where no page reaches the floor, clicks alone decide.
     scores = rates.clicks if price is None else rates.revenue + price * rates.clicks
-    n_slots = min(pool.slots, len(snapshot.link_ids))
+    n_slots = min(pool.slots, len(installed.link_ids))
     threshold = float(np.sort(scores)[-n_slots])
     explained = []
-    for place, link_id in enumerate(snapshot.link_ids):
+    for place, link_id in enumerate(installed.link_ids):
         score, probability = float(scores[place]), shares[link_id]
         explained.append(
             Explanation(
@@ -229,8 +233,8 @@ def explain_links(
                 score=score,
                 threshold=threshold,
                 reason="the link is outside its dates, or its budget is spent"
-                if link_id in snapshot.off
-                else _reason(snapshot, price, score, threshold, probability),
+                if link_id in installed.off
+                else _reason(installed, price, score, threshold, probability),
             )
         )
     return explained
@@ -350,11 +354,15 @@ def report_lift(counters: Counters, pool: PoolSettings, times: float = 1.0) -> R
 
 
 def _reason(
-    snapshot: Snapshot, price: float | None, score: float, threshold: float, probability: float
+    installed: InstalledVersion,
+    price: float | None,
+    score: float,
+    threshold: float,
+    probability: float,
 ) -> str:
-    if snapshot.published.fallback:
-        return f"the pool shows its fallback order ({snapshot.published.fallback})"
-    pool = snapshot.pool.settings
+    if installed.published.fallback:
+        return f"the pool shows its fallback order ({installed.published.fallback})"
+    pool = installed.pool.settings
 
     def money(share: float) -> str:
         return f"{share * pool.max_revenue_micros / 1e6:,.4g} {pool.currency}"

@@ -38,7 +38,7 @@ class LinkStatistics(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     retired: bool
     probability: float
-    """The probability that the present version shows the link to a visitor without wishes."""
+    """The probability that the present version shows the link to a visitor without constraints."""
     click_views: int
     """Views whose click window has closed."""
     clicks: int

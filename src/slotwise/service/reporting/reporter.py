@@ -52,39 +52,43 @@ from slotwise.service.storage.contract import Store
 
 Report = TypeVar("Report")
 
-MAX_KEPT = 64
+MAX_CACHED = 64
 MAX_NAMES = 1_000
 MAX_OLD_S = 60.0
 """How long after its expiry `latest` still returns a report."""
 
 
-class _Kept(NamedTuple):
+class _CachedReport(NamedTuple):
     report: object
     state: Hashable
     until_s: float
 
 
-class KeptReports(Generic[Report]):
-    """Makes a report at most every `keep_s`, and takes at most a twentieth of one core.
+class ReportCache(Generic[Report]):
+    """Makes a report at most every `cached_s`, and takes at most a twentieth of one core.
 
     `clock_s` is monotonic time in seconds.
     """
 
-    def __init__(self, keep_s: float, clock_s: Callable[[], float] = time.monotonic) -> None:
-        self._keep_s = keep_s
+    def __init__(self, cached_s: float, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._cached_s = cached_s
         self._clock_s = clock_s
         self._lock = Lock()
         self._making: dict[str, Lock] = {}
-        self._kept: dict[str, _Kept] = {}
+        self._cache: dict[str, _CachedReport] = {}
 
     def latest(self, name: str, state: Hashable, make: Callable[[], Report]) -> Report:
         """Return the last report called `name`, even an expired one, unless `state` changed since.
 
         For calls that must not wait for a new report.
         """
-        kept = self._kept.get(name)
-        if kept is not None and kept.state == state and self._clock_s() < kept.until_s + MAX_OLD_S:
-            return kept.report  # type: ignore[return-value]
+        cached = self._cache.get(name)
+        if (
+            cached is not None
+            and cached.state == state
+            and self._clock_s() < cached.until_s + MAX_OLD_S
+        ):
+            return cached.report  # type: ignore[return-value]
         return self.get(name, state, make)
 
     def get(self, name: str, state: Hashable, make: Callable[[], Report]) -> Report:
@@ -94,21 +98,21 @@ class KeptReports(Generic[Report]):
                 self._making = {one: lock for one, lock in self._making.items() if lock.locked()}
             making = self._making.setdefault(name, Lock())
         with making:
-            kept = self._kept.get(name)
+            cached = self._cache.get(name)
             started = self._clock_s()
-            if kept is not None and kept.state == state and started < kept.until_s:
-                return kept.report  # type: ignore[return-value]
+            if cached is not None and cached.state == state and started < cached.until_s:
+                return cached.report  # type: ignore[return-value]
             report = make()
             took = self._clock_s() - started
-            until_s = started + took + max(self._keep_s, 20 * took)
+            until_s = started + took + max(self._cached_s, 20 * took)
             with self._lock:
-                while len(self._kept) >= MAX_KEPT:
-                    del self._kept[next(iter(self._kept))]
-                self._kept[name] = _Kept(report, state, until_s)
+                while len(self._cache) >= MAX_CACHED:
+                    del self._cache[next(iter(self._cache))]
+                self._cache[name] = _CachedReport(report, state, until_s)
             return report
 
 
-KEEP_S = 60.0
+CACHED_S = 60.0
 MIN_PAGES = 200
 """A shorter log is not asked: fitting and evaluating need some pages each."""
 
@@ -204,29 +208,29 @@ class Reporter:
     ) -> None:
         self._store = store
         self._decider = decider
-        self._logs: KeptReports[bytes] = KeptReports(KEEP_S)
+        self._logs: ReportCache[bytes] = ReportCache(CACHED_S)
         self.directory = directory
         self.notes = notes
 
     def stats(self, pool_id: str) -> PoolReport:
         """Return the statistics of a pool."""
-        pool, snapshot = self.directory.pool(pool_id), self._decider.snapshot(pool_id)
+        pool, installed = self.directory.pool(pool_id), self._decider.installed(pool_id)
         with self._store.reading() as reader:
-            report = pool_report.report_pool(reader, pool, snapshot)
-        rules = report_rules(self.directory.whole_pool(pool_id), snapshot)
+            report = pool_report.report_pool(reader, pool, installed)
+        rules = report_rules(self.directory.whole_pool(pool_id), installed)
         return replace(report, rules=rules) if rules else report
 
     def rules(self, pool_id: str, now_us: int) -> tuple[RuleStatus, ...]:
         """Return what the rules of a pool deliver and cost."""
         self._decider.renew(pool_id, now_us)
-        pool, snapshot = self.directory.whole_pool(pool_id), self._decider.snapshot(pool_id)
-        return report_rules(pool, snapshot)
+        pool, installed = self.directory.whole_pool(pool_id), self._decider.installed(pool_id)
+        return report_rules(pool, installed)
 
     def check_rules(self, pool_id: str, rules: Sequence[PoolRule], now_us: int) -> RuleCheck:
         """Return what new rules would cost, and which contradict others."""
         self._decider.renew(pool_id, now_us)
-        pool, snapshot = self.directory.whole_pool(pool_id), self._decider.snapshot(pool_id)
-        return check_new_rules(pool, snapshot, rules, now_us)
+        pool, installed = self.directory.whole_pool(pool_id), self._decider.installed(pool_id)
+        return check_new_rules(pool, installed, rules, now_us)
 
     def all_pools(self, health: Health) -> tuple[PoolRow, ...]:
         """Return a row for each pool."""
@@ -235,7 +239,7 @@ class Reporter:
             settings, pool_id = pool.settings, pool.settings.pool_id
             with self._store.reading() as reader:
                 counters = reader.counters(pool_id)
-            totals = report_totals(counters, settings, self._decider.snapshot(pool_id))
+            totals = report_totals(counters, settings, self._decider.installed(pool_id))
             of_pool = {"n_links": len(pool.active), "trouble": describe_trouble(health, pool_id)}
             rows.append(compose(PoolRow, totals, settings, **of_pool))
         return tuple(rows)
@@ -250,30 +254,30 @@ class Reporter:
 
     def frontier(self, pool_id: str) -> FrontierReport:
         """Return the best revenue for every floor, by the present estimates."""
-        pool, snapshot = self.directory.pool(pool_id), self._decider.snapshot(pool_id)
-        return pool_report.report_frontier(pool, snapshot, self._decider.averages(pool_id))
+        pool, installed = self.directory.pool(pool_id), self._decider.installed(pool_id)
+        return pool_report.report_frontier(pool, installed, self._decider.averages(pool_id))
 
     def segments(self, pool_id: str) -> SegmentsReport:
         """Return what was learned of segments and slots."""
-        pool, snapshot = self.directory.pool(pool_id), self._decider.snapshot(pool_id)
+        pool, installed = self.directory.pool(pool_id), self._decider.installed(pool_id)
         with self._store.reading() as reader:
             counters = reader.counters(pool_id)
-        return report_segments(counters, pool, snapshot)
+        return report_segments(counters, pool, installed)
 
     def explain(self, pool_id: str) -> list[Explanation]:
         """Tell for each active link why it is shown as often as it is."""
-        pool, snapshot = self.directory.pool(pool_id), self._decider.snapshot(pool_id)
-        explained = pool_report.explain_links(pool, snapshot)
-        if not snapshot.depends_on_visitors:
+        pool, installed = self.directory.pool(pool_id), self._decider.installed(pool_id)
+        explained = pool_report.explain_links(pool, installed)
+        if not installed.depends_on_visitors:
             return explained
         with self._store.reading() as reader:
-            return describe_segments(explained, reader.counters(pool_id), pool, snapshot)
+            return describe_segments(explained, reader.counters(pool_id), pool, installed)
 
     def explain_lately(self, pool_id: str) -> list[Explanation]:
         """Tell it by the average of the latest versions: the same for a minute."""
-        pool, snapshot = self.directory.pool(pool_id), self._decider.snapshot(pool_id)
+        pool, installed = self.directory.pool(pool_id), self._decider.installed(pool_id)
         averaged = self._decider.averages(pool_id)
-        return pool_report.explain_links(pool, snapshot, averaged)
+        return pool_report.explain_links(pool, installed, averaged)
 
     def activity(self, pool_id: str, since_us: int, span_us: int) -> Activity:
         """Sum up what happened in a pool since a time, span by span."""
@@ -296,7 +300,7 @@ class Reporter:
 
     def sales_missing(self, pool_id: str) -> bool:
         """Say whether sales that are expected of open views do not come."""
-        return self._decider.snapshot(pool_id).published.sales_missing
+        return self._decider.installed(pool_id).published.sales_missing
 
     def pool_of_decision(self, decision_id: str) -> str | None:
         """Return the pool of a stored decision."""
@@ -336,7 +340,7 @@ class Reporter:
         def read_log() -> bytes:
             return log_file(pool, self.export(pool_id, since_us)).getvalue()
 
-        def kept_log() -> bytes:
+        def cached_log() -> bytes:
             return self._logs.get(pool_id, pool.changed_us, read_log)
 
-        return evaluate_floor(pool, click_floor, n_settled, kept_log if is_recent else read_log)
+        return evaluate_floor(pool, click_floor, n_settled, cached_log if is_recent else read_log)

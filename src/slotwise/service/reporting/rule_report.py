@@ -16,7 +16,7 @@ from slotwise.player.link_pool import LinkPool
 from slotwise.player.pacing import Traffic
 from slotwise.player.rules_in_force import RulesInForce
 from slotwise.selection.page_within_rules import solve_within
-from slotwise.service.deciding.snapshot import Snapshot
+from slotwise.service.deciding.installed_version import InstalledVersion
 from slotwise.service.pool import NO_PLACES, Pool, check_rules, dated_rules
 from slotwise.service.published_version import Published, RuleCount
 from slotwise.service.records import PoolRule, compose, to_time
@@ -47,33 +47,33 @@ class _Now(NamedTuple):
     n_slots: int
 
 
-def _present(pool: Pool, snapshot: Snapshot) -> _Now | None:
-    off = snapshot.off
-    places = np.array([k for k, one in enumerate(snapshot.link_ids) if one not in off], np.int64)
+def _present(pool: Pool, installed: InstalledVersion) -> _Now | None:
+    off = installed.off
+    places = np.array([k for k, one in enumerate(installed.link_ids) if one not in off], np.int64)
     n_slots = min(pool.settings.slots, len(places))
     if not n_slots:
         return None
-    links = LinkPool([snapshot.link_ids[k] for k in places.tolist()])
+    links = LinkPool([installed.link_ids[k] for k in places.tolist()])
     pinned = [links.place_of[one.link_id] for one in pool.settings.pins if one.link_id in links]
     return _Now(
         places,
-        RulesInForce(pool.rules(snapshot.published.paced_rules), links, n_slots),
+        RulesInForce(pool.rules(installed.published.paced_rules), links, n_slots),
         np.array(pinned[:n_slots], np.int64),
-        snapshot.rates.revenue[places],
-        snapshot.rates.clicks[places],
+        installed.rates.revenue[places],
+        installed.rates.clicks[places],
         n_slots,
     )
 
 
 def report_rules(
-    pool: Pool, snapshot: Snapshot, page: Floats | None = None
+    pool: Pool, installed: InstalledVersion, page: Floats | None = None
 ) -> tuple[RuleStatus, ...]:
     """Return a row for each rule; `page` is that of the version, unless rules are not in use."""
     settings = pool.settings
     if not settings.rules:
         return ()
-    now = _present(pool, snapshot)
-    counts = {one.name: one for one in snapshot.published.rule_counts}
+    now = _present(pool, installed)
+    counts = {one.name: one for one in installed.published.rule_counts}
     counted = [
         one if (one := counts.get(rule.name)) and one.since_us == rule.since_us else None
         for rule in settings.rules
@@ -88,12 +88,12 @@ def report_rules(
                 since=to_time(rule.since_us),
                 violated=bool(rule.at_least),
                 detail=EMPTY,
-                goals=_goals(rule, one, snapshot.published, 0.0, 0.0),
+                goals=_goals(rule, one, installed.published, 0.0, 0.0),
                 **nothing,
             )
             for rule, one in zip(settings.rules, counted, strict=True)
         )
-    shown = snapshot.shown_probabilities()[now.places] if page is None else page
+    shown = installed.shown_probabilities()[now.places] if page is None else page
     delivered = np.array([one.slots / max(one.pages, 1) if one else 0.0 for one in counted])
     rates, money = (now.revenue, now.clicks), float(settings.max_revenue_micros)
     ruled = now.in_force.for_places(now.pinned, NO_PLACES)
@@ -102,9 +102,9 @@ def report_rules(
     found = []
     for rule, row, one, links in zip(settings.rules, rows, counted, asked, strict=True):
         clicks = float(shown[links.links] @ now.clicks[links.links])
-        goals = _goals(rule, one, snapshot.published, row.slots_now, clicks)
+        goals = _goals(rule, one, installed.published, row.slots_now, clicks)
         detail = f"Rule {rule.name!r} has {row.granted} slots per page." if row.violated else ""
-        detail = detail or _behind(rule.name, goals, snapshot.published)
+        detail = detail or _behind(rule.name, goals, installed.published)
         found.append(
             compose(
                 RuleStatus,
@@ -127,15 +127,15 @@ EMPTY = "No link of the pool may be shown at present."
 
 
 def check_new_rules(
-    pool: Pool, snapshot: Snapshot, rules: Sequence[PoolRule], now_us: int
+    pool: Pool, installed: InstalledVersion, rules: Sequence[PoolRule], now_us: int
 ) -> RuleCheck:
     """Return what new rules would do, or raise `InvalidInput` where one is wrong."""
     check_rules(pool, rules, now_us)
     settings = replace(pool.settings, rules=dated_rules(pool, rules, now_us))
     asked = pool.with_settings(settings)
-    now, money = _present(asked, snapshot), settings.max_revenue_micros
+    now, money = _present(asked, installed), settings.max_revenue_micros
     if now is None:
-        found = report_rules(asked, snapshot)
+        found = report_rules(asked, installed)
         return RuleCheck(
             currency=settings.currency, revenue_micros=0, cost_micros=0, conflicts=(), rules=found
         )
@@ -146,9 +146,9 @@ def check_new_rules(
         switching(solve_within)(page, value, now.clicks, settings.click_floor)
         return page.probabilities.copy()
 
-    links = LinkPool([snapshot.link_ids[k] for k in now.places.tolist()])
+    links = LinkPool([installed.link_ids[k] for k in now.places.tolist()])
     within, free = best(now.in_force), best(RulesInForce((), links, now.n_slots))
-    rows = report_rules(asked, snapshot, within)
+    rows = report_rules(asked, installed, within)
     revenue = float(within @ now.revenue) * money
     return RuleCheck(
         currency=settings.currency,

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from slotwise.arrays import Floats
 from slotwise.service.counting.attribution import Counters, PageCounters
-from slotwise.service.deciding.snapshot import Snapshot
+from slotwise.service.deciding.installed_version import InstalledVersion
 from slotwise.service.pool import has_slot_weights, slots_of_pool
 from slotwise.service.records import PoolSettings, compose
 from slotwise.service.reporting.pool_report import report_group, report_segment_floors
@@ -78,10 +78,12 @@ class SegmentsReport(msgspec.Struct, frozen=True, kw_only=True):
     learns_slots: bool
 
 
-def report_segments(counters: Counters, pool: PoolSettings, snapshot: Snapshot) -> SegmentsReport:
+def report_segments(
+    counters: Counters, pool: PoolSettings, installed: InstalledVersion
+) -> SegmentsReport:
     """Return what is counted of visitors and what a version shows them."""
     average = report_group("policy", counters.pages.get("policy", PageCounters()), pool)
-    floors = {(one.feature, one.value): one for one in report_segment_floors(pool, snapshot)}
+    floors = {(one.feature, one.value): one for one in report_segment_floors(pool, installed)}
     values = []
     for feature, value, pages in counted_values(counters, pool):
         counted = report_group("policy", pages, pool)
@@ -92,7 +94,7 @@ def report_segments(counters: Counters, pool: PoolSettings, snapshot: Snapshot) 
                 feature=feature,
                 value=value,
                 page_views=pages.click_views,
-                top_links=_top_links(snapshot, snapshot.probabilities_for({feature: value})),
+                top_links=_top_links(installed, installed.probabilities_for({feature: value})),
                 floor=floors.get((feature, value)),
             )
         )
@@ -100,11 +102,11 @@ def report_segments(counters: Counters, pool: PoolSettings, snapshot: Snapshot) 
         SegmentsReport,
         pool,
         average,
-        policy_version=snapshot.version,
-        depends_on_visitors=snapshot.depends_on_visitors,
+        policy_version=installed.version,
+        depends_on_visitors=installed.depends_on_visitors,
         page_views=average.click_views,
         values=tuple(values),
-        slots=_slots(pool, snapshot),
+        slots=_slots(pool, installed),
         learns_slots=pool.learn_slot_weights,
     )
 
@@ -128,13 +130,16 @@ def counted_values(counters: Counters, pool: PoolSettings) -> list[tuple[str, st
 
 
 def describe_segments(
-    explained: Sequence[Explanation], counters: Counters, pool: PoolSettings, snapshot: Snapshot
+    explained: Sequence[Explanation],
+    counters: Counters,
+    pool: PoolSettings,
+    installed: InstalledVersion,
 ) -> list[Explanation]:
     """Add to each explanation which visitors are most and least likely to see the link."""
     values = [(feature, value) for feature, value, _ in counted_values(counters, pool)]
-    if not snapshot.depends_on_visitors or not values:
+    if not installed.depends_on_visitors or not values:
         return list(explained)
-    probabilities = np.stack([snapshot.probabilities_for({name: one}) for name, one in values])
+    probabilities = np.stack([installed.probabilities_for({name: one}) for name, one in values])
     most, least = probabilities.argmax(axis=0).tolist(), probabilities.argmin(axis=0).tolist()
     spoken = []
     for place, one in enumerate(explained):
@@ -147,13 +152,13 @@ def describe_segments(
     return spoken
 
 
-def _top_links(snapshot: Snapshot, probabilities: Floats) -> tuple[LinkForValue, ...]:
+def _top_links(installed: InstalledVersion, probabilities: Floats) -> tuple[LinkForValue, ...]:
     likeliest = np.argsort(-probabilities, kind="stable")[:N_TOP_LINKS].tolist()
-    links = snapshot.pool.links
+    links = installed.pool.links
     return tuple(
         compose(
             LinkForValue,
-            links[snapshot.link_ids[place]],
+            links[installed.link_ids[place]],
             probability=float(probabilities[place]),
         )
         for place in likeliest
@@ -161,16 +166,16 @@ def _top_links(snapshot: Snapshot, probabilities: Floats) -> tuple[LinkForValue,
     )
 
 
-def _slots(pool: PoolSettings, snapshot: Snapshot) -> tuple[SlotWeight, ...]:
+def _slots(pool: PoolSettings, installed: InstalledVersion) -> tuple[SlotWeight, ...]:
     if not has_slot_weights(pool):
         return ()
-    pages = snapshot.sample_pages(N_PAGES) if snapshot.order is not None else []
+    pages = installed.sample_pages(N_PAGES) if installed.order is not None else []
     stand = Counter((shown.position, shown.link_id) for page in pages for shown in page)
     mostly: dict[int, LinkForValue] = {}
     for (position, link_id), n_pages in stand.most_common():
-        link, share = snapshot.pool.links[link_id], n_pages / len(pages)
+        link, share = installed.pool.links[link_id], n_pages / len(pages)
         mostly.setdefault(position, compose(LinkForValue, link, probability=share))
     return tuple(
         compose(SlotWeight, row, position=row.slot, mostly=mostly.get(row.slot))
-        for row in slots_of_pool(pool, snapshot.published.slot_clicks).rows()
+        for row in slots_of_pool(pool, installed.published.slot_clicks).rows()
     )

@@ -121,7 +121,7 @@ class Ledger:
         self.latest_us = max(self.latest_us, until_us)
 
     def append(self, operation: AppendDecision) -> None:
-        """Take in a decision; feedback that came before it is joined by its key."""
+        """Record a decision; feedback that came before it is joined by its key."""
         decision = operation.decision
         if decision.decision_id in self.decisions:
             return

@@ -1,4 +1,4 @@
-"""The pages of one published version: those of every visitor and those with wishes."""
+"""The pages of one published version: those of every visitor and those with constraints."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from slotwise.selection.page_rules import PageRules
 from slotwise.selection.page_within_rules import best_within, solve_within
 from slotwise.service.counting.rates import floor_report
 from slotwise.service.deciding.page_mix import (
-    Guests,
     HoldoutMix,
+    KnownVisitors,
     PageMix,
     VisitorMix,
     VisitorMixes,
@@ -32,7 +32,7 @@ from slotwise.service.deciding.page_mix import (
     explored_within,
     uniform_probabilities,
 )
-from slotwise.service.deciding.page_request import NO_WISH, Wish
+from slotwise.service.deciding.page_request import NO_CONSTRAINTS, PageConstraints
 from slotwise.service.pool import slot_weights_of, slots_of_pool
 from slotwise.service.published_version import EMPTY_POOL, POLICY_FAILED, Version
 from slotwise.service.records import SECOND_US, FloorState, PoolSettings, ShownLink
@@ -42,16 +42,16 @@ _log = logging.getLogger(__name__)
 Floats = NDArray[np.float64]
 Links = NDArray[np.int64]
 
-MAX_KEPT_WISHES = 256
-MIN_KEPT_WISHES = 16
-MAX_KEPT_VISITORS = 2_048
+MAX_CACHED_CONSTRAINTS = 256
+MIN_CACHED_CONSTRAINTS = 16
+MAX_CACHED_VISITORS = 2_048
 NEVER = 2**63
-KEPT_LINKS = 500_000
-"""The pages with wishes that a version keeps have at most this many links together."""
+CACHED_LINKS = 500_000
+"""The pages with constraints that a version keeps have at most this many links together."""
 
 
-class Snapshot:
-    """The probabilities of all links of one version, and pages for callers with wishes.
+class InstalledVersion:
+    """The probabilities of all links of one version, and pages for callers with constraints.
 
     Any thread may ask for a page; drawing from one is for one thread at a time.
     """
@@ -59,7 +59,7 @@ class Snapshot:
     def __init__(
         self,
         version: Version,
-        before: Snapshot | None = None,
+        before: InstalledVersion | None = None,
         now_us: int | None = None,
         spent: Iterable[str] = (),
     ) -> None:
@@ -68,7 +68,7 @@ class Snapshot:
         published = self.published
         now_us = published.published_us if now_us is None else now_us
         self.until_us = self.pool.next_date(now_us) or NEVER
-        """When a link starts or ends: from then on another snapshot of the version is needed."""
+        """When a link starts or ends: from then on another installed of the version is needed."""
         self.version = published.version
         self.policy = published.policy
         self.link_ids = published.link_ids
@@ -114,88 +114,90 @@ class Snapshot:
             self._visitors = VisitorMixes(
                 visitors, self.link_ids, self._pool, published.floor, self.order
             )
-        self.guests: Guests = Guests.of(
-            self._pool, published.words, before.guests if before else None
+        self.known_visitors: KnownVisitors = KnownVisitors.of(
+            self._pool, published.words, before.known_visitors if before else None
         )
-        self._pages: dict[Wish, PageMix] = {}
-        self._holdout_pages: dict[Wish, PageMix] = {}
-        self._usual_wish = self._completed(NO_WISH)
-        self._usual_page = self._pages[self._usual_wish] = self._make_usual_page(now_us)
-        self.prepare(NO_WISH)
+        self._pages: dict[PageConstraints, PageMix] = {}
+        self._holdout_pages: dict[PageConstraints, PageMix] = {}
+        self._usual_constraints = self._completed(NO_CONSTRAINTS)
+        self._usual_page = self._pages[self._usual_constraints] = self._make_usual_page(now_us)
+        self.prepare(NO_CONSTRAINTS)
 
     def _make_usual_page(self, now_us: int) -> PageMix:
-        """Return the page of a visitor without wishes: the version's own where nothing differs."""
-        wish, published = self._usual_wish, self.published
+        """Return the page without constraints: the version's own where nothing differs."""
+        constraints, published = self._usual_constraints, self.published
         if published.fallback:
-            return self._fallback_page(wish, published.fallback)
+            return self._fallback_page(constraints, published.fallback)
         has_same_rules = published.rules_key == self.pool.rules_key(now_us, published.paced_rules)
         if not has_same_rules or self.off != self.pool.off_at(now_us) & self._places.keys():
-            return self._solve(wish)
-        rest, n_slots = self._rest(wish)
-        ruled = self._ruled(wish)
+            return self._solve(constraints)
+        rest, n_slots = self._rest(constraints)
+        ruled = self._ruled(constraints)
         if ruled is not None or self._in_force is None:
             random = None if ruled is None else ruled.at_random
             self.probabilities = explored_within(self.probabilities, self._pool.explore, random)
-        if wish.pinned or not n_slots:
-            return self._solve(wish)
+        if constraints.pinned or not n_slots:
+            return self._solve(constraints)
         places = self._places_of(rest)
         page = (self.probabilities[places], published.floor, self._scores[places])
-        return self._logged_page(wish, rest, *page)
+        return self._logged_page(constraints, rest, *page)
 
-    def has_pages_for(self, wish: Wish) -> bool:
-        """Say whether the pages of a wish are solved already. Quick."""
-        if wish is NO_WISH or wish == NO_WISH:
+    def has_pages_for(self, constraints: PageConstraints) -> bool:
+        """Say whether the pages with given constraints are solved already. Quick."""
+        if constraints is NO_CONSTRAINTS or constraints == NO_CONSTRAINTS:
             return True
-        wish = self._completed(wish)
-        if wish.visitor:
+        constraints = self._completed(constraints)
+        if constraints.visitor:
             is_quick = self._visitors is not None and self._visitors.is_quick
-            return (is_quick and self._in_force is None) or wish in self._pages
-        return wish in self._pages and (not self._pool.holdout or wish in self._holdout_pages)
+            return (is_quick and self._in_force is None) or constraints in self._pages
+        return constraints in self._pages and (
+            not self._pool.holdout or constraints in self._holdout_pages
+        )
 
     @property
     def depends_on_visitors(self) -> bool:
         """Whether its pages differ from visitor to visitor."""
         return self._visitors is not None
 
-    def prepare(self, wish: Wish) -> None:
-        """Solve the pages of a wish, unless that was done before."""
-        self.page(wish)
+    def prepare(self, constraints: PageConstraints) -> None:
+        """Solve the pages with given constraints, unless that was done before."""
+        self.page(constraints)
         if self._pool.holdout:
-            self.holdout_page(wish)
+            self.holdout_page(constraints)
 
-    def page(self, wish: Wish) -> PageMix:
-        """Return the page of a wish; solved at its first use, then cached."""
-        if wish is NO_WISH or wish == NO_WISH:
+    def page(self, constraints: PageConstraints) -> PageMix:
+        """Return the page with given constraints; solved at its first use, then cached."""
+        if constraints is NO_CONSTRAINTS or constraints == NO_CONSTRAINTS:
             return self._usual_page
-        return self._kept(self._pages, self._completed(wish), self._solve)
+        return self._cached(self._pages, self._completed(constraints), self._solve)
 
-    def holdout_page(self, wish: Wish) -> PageMix | HoldoutMix:
-        """Return the page of a wish for a visitor of the holdout: uniform play."""
-        if wish.visitor:
-            of_visitor = self.page(wish)
+    def holdout_page(self, constraints: PageConstraints) -> PageMix | HoldoutMix:
+        """Return the page with given constraints for a visitor of the holdout: uniform play."""
+        if constraints.visitor:
+            of_visitor = self.page(constraints)
             if isinstance(of_visitor, VisitorMix):
-                return HoldoutMix(self.holdout_page(wish._replace(visitor=())), of_visitor)
+                return HoldoutMix(self.holdout_page(constraints._replace(visitor=())), of_visitor)
             return of_visitor
-        return self._kept(self._holdout_pages, self._completed(wish), self._uniform_page)
+        return self._cached(self._holdout_pages, self._completed(constraints), self._uniform_page)
 
     def shown_probabilities(self) -> Floats:
-        """Return the probability of each link to be on the page of a visitor without wishes."""
-        wish = self._usual_wish
-        if wish == NO_WISH and self._in_force is None:
+        """Return the probability of each link to be on a page without constraints."""
+        constraints = self._usual_constraints
+        if constraints == NO_CONSTRAINTS and self._in_force is None:
             return self.probabilities
-        rest, _ = self._rest(wish)
+        rest, _ = self._rest(constraints)
         probabilities = np.zeros(len(self.link_ids))
         probabilities[self._places_of(rest)] = self._usual_page.probabilities
-        probabilities[[self._places[link_id] for _, link_id in wish.pinned]] = 1.0
+        probabilities[[self._places[link_id] for _, link_id in constraints.pinned]] = 1.0
         return probabilities
 
     def probabilities_for(self, visitor: Mapping[str, str]) -> Floats:
-        """Return the probability of each link for a visitor with these values and no wishes."""
+        """Return the probability of each link for a visitor with these feature values."""
         if self._visitors is None:
             return self.shown_probabilities()
         with self._ruling:
-            ruled = self._ruled(self._usual_wish)
-            return self._visitors.probabilities(self.guests.places(visitor), ruled)
+            ruled = self._ruled(self._usual_constraints)
+            return self._visitors.probabilities(self.known_visitors.places(visitor), ruled)
 
     def rates_of_kinds(self, n_kinds: int) -> list[tuple[float, VisitorPage]]:
         """Return the share and the rates of the most frequent kinds that the version lists."""
@@ -203,20 +205,20 @@ class Snapshot:
             return []
         kinds = sorted(self.published.kinds, key=lambda one: -one.share)[:n_kinds]
         with self._ruling:
-            ruled, rates = self._ruled(self._usual_wish), self._visitors.rates
+            ruled, rates = self._ruled(self._usual_constraints), self._visitors.rates
             return [(one.share, rates(one.places, ruled)) for one in kinds]
 
     def sample_pages(self, n_pages: int) -> list[tuple[ShownLink, ...]]:
         """Draw pages for visitors like the latest ones, in slot order, apart from those decided."""
         rng = np.random.default_rng(0)
         kinds = self.published.kinds if self._visitors is not None else ()
-        mixes = [self._solve(self._completed(Wish(visitor=one.places))) for one in kinds]
+        mixes = [self._solve(self._completed(PageConstraints(visitor=one.places))) for one in kinds]
         if not mixes:
-            wish, usual = self._completed(NO_WISH), self._usual_page
-            rest, _ = self._rest(wish)
-            scores, ruled = self._scores[self._places_of(rest)], self._ruled(wish)
+            constraints, usual = self._completed(NO_CONSTRAINTS), self._usual_page
+            rest, _ = self._rest(constraints)
+            scores, ruled = self._scores[self._places_of(rest)], self._ruled(constraints)
             groups = None if ruled is None else ruled.groups[self._places_of(rest)]
-            page = (usual.probabilities, usual.floor, scores, dict(wish.pinned))
+            page = (usual.probabilities, usual.floor, scores, dict(constraints.pinned))
             mixes = [PageMix(rest, *page, order=self.order, groups=groups)]
         chances = [one.share for one in kinds] or [1.0]
         drawn = (mixes[k] for k in rng.choice(len(mixes), n_pages, p=chances).tolist())
@@ -226,30 +228,30 @@ class Snapshot:
         """Return these probabilities by link."""
         return dict(zip(self.link_ids, self.shown_probabilities().tolist(), strict=True))
 
-    def _completed(self, wish: Wish) -> Wish:
+    def _completed(self, constraints: PageConstraints) -> PageConstraints:
         """Add the pool's own pins where the caller leaves them free, and links that are off.
 
         A link outside its dates is on no page but one whose caller pins it.
         """
         if not (self._standing or self.off):
-            return wish
-        slots = self._pool.slots if wish.slots is None else wish.slots
-        pinned = dict(wish.pinned)
-        exclude = wish.exclude | (self.off - {*pinned.values()})
+            return constraints
+        slots = self._pool.slots if constraints.slots is None else constraints.slots
+        pinned = dict(constraints.pinned)
+        exclude = constraints.exclude | (self.off - {*pinned.values()})
         taken = {*exclude, *pinned.values()}
         for position, link_id in self._standing:
             if position <= slots and position not in pinned and link_id not in taken:
                 pinned[position] = link_id
-        return wish._replace(exclude=exclude, pinned=tuple(sorted(pinned.items())))
+        return constraints._replace(exclude=exclude, pinned=tuple(sorted(pinned.items())))
 
-    def _ruled(self, wish: Wish) -> RuledPage | None:
-        """Return what rules leave of the page of a completed wish; None where there are none."""
+    def _ruled(self, constraints: PageConstraints) -> RuledPage | None:
+        """Return the rules for a page with completed constraints; None where there are none."""
         if self._in_force is None:
             return None
-        rest, n_slots = self._rest(wish)
+        rest, n_slots = self._rest(constraints)
         if not n_slots:
             return None
-        pinned = self._places_of([one for _, one in wish.pinned if one in self._places])
+        pinned = self._places_of([one for _, one in constraints.pinned if one in self._places])
         excluded = np.setdiff1d(np.arange(len(self.link_ids)), self._places_of(rest))
         excluded = np.setdiff1d(excluded, pinned)
         with self._ruling:
@@ -258,58 +260,65 @@ class Snapshot:
     def _places_of(self, link_ids: Sequence[str]) -> Links:
         return np.array([self._places[link_id] for link_id in link_ids], dtype=np.int64)
 
-    def _kept(
-        self, pages: dict[Wish, PageMix], wish: Wish, solve: Callable[[Wish], PageMix]
+    def _cached(
+        self,
+        pages: dict[PageConstraints, PageMix],
+        constraints: PageConstraints,
+        solve: Callable[[PageConstraints], PageMix],
     ) -> PageMix:
-        """Return a page that is kept, or solve it and keep it; the oldest one makes room."""
-        page = pages.get(wish)
+        """Return a page from the cache, or solve and cache it; the oldest one is dropped."""
+        page = pages.get(constraints)
         if page is None:
             with self._ruling if self._in_force is not None else nullcontext():
-                page = solve(wish)
+                page = solve(constraints)
             with self._solving:
-                most = self._most_kept(page)
+                most = self._most_cached(page)
                 if len(pages) > most:
-                    del pages[next(key for key in pages if key != NO_WISH)]
+                    del pages[next(key for key in pages if key != NO_CONSTRAINTS)]
                 # Two threads may have solved it at once: both go on with the first page.
-                page = pages.setdefault(wish, page)
+                page = pages.setdefault(constraints, page)
         return page
 
-    def _most_kept(self, page: PageMix) -> int:
+    def _most_cached(self, page: PageMix) -> int:
         if isinstance(page, VisitorMix):
-            return max(MIN_KEPT_WISHES, min(MAX_KEPT_VISITORS, KEPT_LINKS // (page.n_links + 1)))
-        by_size = KEPT_LINKS // max(len(self.link_ids), 1)
-        return min(MAX_KEPT_WISHES, max(MIN_KEPT_WISHES, by_size))
+            return max(
+                MIN_CACHED_CONSTRAINTS, min(MAX_CACHED_VISITORS, CACHED_LINKS // (page.n_links + 1))
+            )
+        by_size = CACHED_LINKS // max(len(self.link_ids), 1)
+        return min(MAX_CACHED_CONSTRAINTS, max(MIN_CACHED_CONSTRAINTS, by_size))
 
-    def _rest(self, wish: Wish) -> tuple[list[str], int]:
+    def _rest(self, constraints: PageConstraints) -> tuple[list[str], int]:
         """Return the links that may fill the free slots, and how many slots are free."""
-        pinned = {link_id for _, link_id in wish.pinned}
+        pinned = {link_id for _, link_id in constraints.pinned}
         rest = [
             link_id
             for link_id in self.link_ids
-            if link_id not in wish.exclude and link_id not in pinned
+            if link_id not in constraints.exclude and link_id not in pinned
         ]
-        slots = self._pool.slots if wish.slots is None else wish.slots
+        slots = self._pool.slots if constraints.slots is None else constraints.slots
         return rest, min(max(slots - len(pinned), 0), len(rest))
 
-    def _uniform_page(self, wish: Wish) -> PageMix:
-        rest, n_slots = self._rest(wish)
+    def _uniform_page(self, constraints: PageConstraints) -> PageMix:
+        rest, n_slots = self._rest(constraints)
         if not rest:
-            return self._solve(wish)
-        probabilities = self._random_page(wish, rest, n_slots)
-        floor = self._floor_report(wish, self._places_of(rest), probabilities)
-        of_policy = self.page(wish).probabilities
-        return self._logged_page(wish, rest, probabilities, floor, None, of_policy=of_policy)
+            return self._solve(constraints)
+        probabilities = self._random_page(constraints, rest, n_slots)
+        floor = self._floor_report(constraints, self._places_of(rest), probabilities)
+        of_policy = self.page(constraints).probabilities
+        return self._logged_page(constraints, rest, probabilities, floor, None, of_policy=of_policy)
 
-    def _random_page(self, wish: Wish, rest: Sequence[str], n_slots: int) -> Floats:
+    def _random_page(
+        self, constraints: PageConstraints, rest: Sequence[str], n_slots: int
+    ) -> Floats:
         """Return the probabilities of random links, within the rules."""
-        ruled = self._ruled(wish)
+        ruled = self._ruled(constraints)
         if ruled is None:
             return uniform_probabilities(len(rest), n_slots)
         return ruled.at_random[self._places_of(rest)]
 
     def _logged_page(
         self,
-        wish: Wish,
+        constraints: PageConstraints,
         rest: Sequence[str],
         probabilities: Floats,
         floor: FloorState,
@@ -325,42 +334,42 @@ class Snapshot:
         propensities = probabilities if of_policy is None else of_policy
         holdout = self._pool.holdout
         if holdout and len(rest):
-            random_page = self._random_page(wish, rest, round(float(probabilities.sum())))
+            random_page = self._random_page(constraints, rest, round(float(probabilities.sum())))
             propensities = (1.0 - holdout) * propensities + holdout * random_page
-        pinned = dict(wish.pinned)
+        pinned = dict(constraints.pinned)
         can_show_all = len(rest) + len(set(pinned.values()) & set(self._places)) == len(
             self.link_ids
         )
         order = self.order if of_policy is None else self._random_order
         least = max(float(propensities.min(initial=1.0)) if can_show_all else 0.0, 0.0)
-        ruled = self._ruled(wish)
+        ruled = self._ruled(constraints)
         groups = None if ruled is None else ruled.groups[self._places_of(rest)]
         drawn = (rest, probabilities, floor, scores, pinned, fallback, propensities)
         return PageMix(*drawn, least, None if fallback else order, groups)
 
-    def _solve(self, wish: Wish) -> PageMix:
+    def _solve(self, constraints: PageConstraints) -> PageMix:
         """Solve the program again for the rest of the page."""
         with self._ruling if self._in_force is not None else nullcontext():
-            return self._solve_page(wish)
+            return self._solve_page(constraints)
 
-    def _solve_page(self, wish: Wish) -> PageMix:
-        ruled = self._ruled(wish)
-        if self._visitors is not None and wish.is_of_visitor_only:
+    def _solve_page(self, constraints: PageConstraints) -> PageMix:
+        ruled = self._ruled(constraints)
+        if self._visitors is not None and constraints.is_of_visitor_only:
             n_slots = min(self._pool.slots, len(self.link_ids))
             all_links = self._visitors.all_links
-            return self._visitors.page(wish.visitor, all_links, n_slots, {}, ruled)
-        rest, n_slots = self._rest(wish)
+            return self._visitors.page(constraints.visitor, all_links, n_slots, {}, ruled)
+        rest, n_slots = self._rest(constraints)
         places = self._places_of(rest)
-        pinned = dict(wish.pinned)
-        if n_slots and wish.visitor and self._visitors is not None:
-            return self._visitors.page(wish.visitor, places, n_slots, pinned, ruled)
+        pinned = dict(constraints.pinned)
+        if n_slots and constraints.visitor and self._visitors is not None:
+            return self._visitors.page(constraints.visitor, places, n_slots, pinned, ruled)
         if n_slots == 0:
             probabilities = np.zeros(len(rest))
             fallback = "" if pinned else EMPTY_POOL
-            floor = self._floor_report(wish, places, probabilities)
+            floor = self._floor_report(constraints, places, probabilities)
             return PageMix(rest, probabilities, floor, pinned=pinned, fallback=fallback)
         if self.published.fallback:
-            return self._fallback_page(wish, self.published.fallback)
+            return self._fallback_page(constraints, self.published.fallback)
         known = [self._places[link] for link in pinned.values() if link in self._places]
         try:
             if ruled is None:
@@ -369,12 +378,12 @@ class Snapshot:
             else:
                 probabilities = self._probabilities_within(ruled.rules)[places]
         except Exception:
-            _log.exception("policy %s failed for a page with wishes", self.policy)
-            return self._fallback_page(wish, POLICY_FAILED)
+            _log.exception("policy %s failed for a page with constraints", self.policy)
+            return self._fallback_page(constraints, POLICY_FAILED)
         random = None if ruled is None else ruled.at_random[places]
         probabilities = explored_within(probabilities, self._pool.explore, random)
-        floor = self._floor_report(wish, places, probabilities)
-        return self._logged_page(wish, rest, probabilities, floor, self._scores[places])
+        floor = self._floor_report(constraints, places, probabilities)
+        return self._logged_page(constraints, rest, probabilities, floor, self._scores[places])
 
     def _probabilities_of(self, free: Links, n_slots: int, pinned: Links) -> Floats:
         if self._solver is not None:
@@ -389,32 +398,34 @@ class Snapshot:
         switching(solve_within)(rules, value, self.rates.clicks, self._pool.click_floor)
         return rules.probabilities.copy()
 
-    def _floor_report(self, wish: Wish, places: Links, probabilities: Floats) -> FloorState:
+    def _floor_report(
+        self, constraints: PageConstraints, places: Links, probabilities: Floats
+    ) -> FloorState:
         whole = np.zeros(len(self.link_ids))
         whole[places] = probabilities
-        for _, link_id in wish.pinned:
+        for _, link_id in constraints.pinned:
             if link_id in self._places:
                 whole[self._places[link_id]] = 1.0
-        n_slots, ruled = round(float(whole.sum())), self._ruled(wish)
+        n_slots, ruled = round(float(whole.sum())), self._ruled(constraints)
         rules = None if ruled is None else ruled.rules
         return floor_report(self.rates, whole, n_slots, self._pool.click_floor, rules=rules)
 
-    def _fallback_page(self, wish: Wish, reason: str) -> PageMix:
+    def _fallback_page(self, constraints: PageConstraints, reason: str) -> PageMix:
         """Return the page of the pool's fallback order, then of the order of registration."""
-        rest, n_slots = self._rest(wish)
+        rest, n_slots = self._rest(constraints)
         order = {link_id: rank for rank, link_id in enumerate(self._pool.fallback_order)}
         rank = np.array([order.get(link_id, len(order) + k) for k, link_id in enumerate(rest)])
         probabilities, places = np.zeros(len(rest)), self._places_of(rest)
         probabilities[np.argsort(rank, kind="stable")[:n_slots]] = 1.0
-        ruled = self._ruled(wish)
+        ruled = self._ruled(constraints)
         if ruled is not None:
             scores = np.zeros(len(self.link_ids))
             scores[places] = -rank
             switching(best_within)(ruled.rules, scores, scores)
             probabilities = ruled.rules.probabilities[places]
-        floor = self._floor_report(wish, places, probabilities)
+        floor = self._floor_report(constraints, places, probabilities)
         order_scores = -rank.astype(np.float64)
-        return self._logged_page(wish, rest, probabilities, floor, order_scores, reason)
+        return self._logged_page(constraints, rest, probabilities, floor, order_scores, reason)
 
 
 # A policy may keep the floor by turns, so that one version shows a link on every page and the next
@@ -442,23 +453,23 @@ class VersionAverages:
     Other links or settings start over, and so does the first version after the fallback order.
     """
 
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._start(snapshot)
+    def __init__(self, installed: InstalledVersion) -> None:
+        self._start(installed)
 
-    def _start(self, snapshot: Snapshot) -> None:
-        self._last = snapshot
-        self._average = self.kept = _as_average(snapshot)
+    def _start(self, installed: InstalledVersion) -> None:
+        self._last = installed
+        self._average = self.kept = _as_average(installed)
         self._mass = 0.0
         """The sum of the weights so far: the first version weighs no more than it was in use."""
-        self._kept_us = snapshot.published.published_us
+        self._kept_us = installed.published.published_us
 
-    def add(self, snapshot: Snapshot) -> None:
+    def add(self, installed: InstalledVersion) -> None:
         """Take over the next version."""
-        last, self._last = self._last, snapshot
-        if _subject(last) != _subject(snapshot):
-            self._start(snapshot)
+        last, self._last = self._last, installed
+        if _subject(last) != _subject(installed):
+            self._start(installed)
             return
-        now_us = snapshot.published.published_us
+        now_us = installed.published.published_us
         used_us = max(now_us - last.published.published_us, 0)
         fresh = -math.expm1(-used_us / AVERAGED_US)
         self._mass += fresh * (1.0 - self._mass)
@@ -473,12 +484,12 @@ class VersionAverages:
             self.kept, self._kept_us = self._average, now_us
 
 
-def _subject(snapshot: Snapshot) -> tuple[tuple[str, ...], PoolSettings, str]:
+def _subject(installed: InstalledVersion) -> tuple[tuple[str, ...], PoolSettings, str]:
     """Return what versions that are averaged share."""
-    return snapshot.link_ids, snapshot.pool.settings, snapshot.published.fallback
+    return installed.link_ids, installed.pool.settings, installed.published.fallback
 
 
-def _as_average(snapshot: Snapshot) -> AveragedVersion:
+def _as_average(installed: InstalledVersion) -> AveragedVersion:
     return AveragedVersion(
-        snapshot.link_ids, snapshot.shown_probabilities(), snapshot.published.shadow_price
+        installed.link_ids, installed.shown_probabilities(), installed.published.shadow_price
     )
