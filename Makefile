@@ -1,7 +1,7 @@
 # `make` alone lists the targets. Each one sets up what it needs.
 
 PYTHON ?= python3
-WORKERS ?= 2
+WORKERS ?= 4
 CYCLES ?= 1000
 MINUTES ?= 30
 CASES ?= 100000

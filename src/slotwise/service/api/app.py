@@ -30,6 +30,7 @@ from slotwise.service.api import (
     proposals,
     reports,
     sign_in,
+    traffic_plans,
 )
 from slotwise.service.api.context import (
     SUMMARISED,
@@ -135,13 +136,12 @@ ALL_OPERATIONS: tuple[Operation, ...] = (
     *reports.OPERATIONS,
     *reports.EVALUATION_OPERATIONS,
     *reports.EXPORT_OPERATIONS,
-    *proposals.PLAN_OPERATIONS,
+    *traffic_plans.OPERATIONS,
     *pool_keys.OPERATIONS,
     *HEALTH_OPERATIONS,
     *notes.OPERATIONS,
     *notes.ALERT_OPERATIONS,
     *dashboard.OPERATIONS,
-    *proposals.COMPARISON_OPERATIONS,
     *links.PASTED_LINK_OPERATIONS,
     *sign_in.OPERATIONS,
 )

@@ -7,15 +7,21 @@ import functools
 import re
 from collections.abc import Callable, Hashable
 from contextlib import suppress
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from slotwise.errors import SlotwiseError
+from slotwise.service.api.bodies import Strict, Time, from_time
 from slotwise.service.api.context import Operations, Request, ServiceContext
 from slotwise.service.http.exchange import CHART_LIBRARY, Answer, Asset, answer_asset, load_asset
-from slotwise.service.http.problems import RequestProblem
+from slotwise.service.http.problems import RequestProblem, broken_rule
+from slotwise.service.records import DAY_US
 from slotwise.service.reporting.link_table import LinkRows, LinkTableQuery
 from slotwise.service.reporting.overview import DashboardPool, Overview, draw_pool
+from slotwise.service.reporting.pool_report import PeriodComparison
+from slotwise.service.reporting.reporter import PoolRow
 from slotwise.service.reporting.segments import SegmentsReport
 
 PACKAGE = "slotwise.service.api"
@@ -219,3 +225,60 @@ def _wanted(
         state,
         lambda: draw_pool(service.reporter, pool_id, now_us, context.outcomes, service.health()),
     )
+
+
+MAX_DAYS = 92
+_ALL_POOLS = " all pools"
+"""The name of the cached report; no pool has it, for no id has a space."""
+
+
+class PoolRows(msgspec.Struct, frozen=True, kw_only=True):
+    """Every pool, by id."""
+
+    pools: tuple[PoolRow, ...]
+
+
+class PeriodQuery(Strict, frozen=True, kw_only=True):
+    """Which period."""
+
+    since: Annotated[Time, Meta(description="The start of the period")]
+    until: Annotated[Time, Meta(description="Its end, which is no part of it")]
+
+
+@OPERATIONS.add("GET /dashboard/overview", "read", open_on_loopback=True)
+def dashboard_overview(context: ServiceContext, _request: Request) -> PoolRows:
+    """Read how all pools are doing."""
+    service = context.service
+    state = tuple((pool.pool_id, pool.changed_us) for pool in service.directory.pools())
+    rows = context.comparisons.get(
+        _ALL_POOLS, state, lambda: PoolRows(pools=service.reporter.all_pools(service.health()))
+    )
+    assert isinstance(rows, PoolRows)
+    return rows
+
+
+@OPERATIONS.add(
+    "GET /dashboard/pools/{pool_id}/period",
+    "read",
+    open_on_loopback=True,
+    query=PeriodQuery,
+)
+def dashboard_period(context: ServiceContext, request: Request) -> PeriodComparison:
+    """Compare a period of a pool with the one before it."""
+    query: PeriodQuery = request.query
+    pool = context.service.directory.pool(request.path_values["pool_id"])
+    from_us, until_us = from_time(query.since), from_time(query.until)
+    if not from_us < until_us:
+        raise broken_rule("`until` must be after `since`", parameter="until")
+    if until_us - from_us > MAX_DAYS * DAY_US:
+        raise broken_rule(f"the period must have at most {MAX_DAYS} days", parameter="since")
+    if from_us < 0:
+        raise broken_rule("`since` must be after 1970", parameter="since")
+    period = (pool.pool_id, from_us, until_us)
+    made = context.comparisons.get(
+        f"{pool.pool_id} {from_us} {until_us}",
+        pool.changed_us,
+        lambda: context.service.reporter.compare(*period),
+    )
+    assert isinstance(made, PeriodComparison)
+    return made

@@ -1,4 +1,4 @@
-"""Notes on a pool: written, listed and removed."""
+"""Notes on a pool, written, listed and removed; alerts, and a test of their webhook."""
 
 from __future__ import annotations
 
