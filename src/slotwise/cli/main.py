@@ -1,7 +1,7 @@
 """The program `slotwise`: find the commands, run one, and print an error in one sentence.
 
 Exit codes: 0 success, 1 an unexpected error (with its traceback), 2 a `SlotwiseError` or wrong
-usage, 130 stopped with Ctrl-C.
+usage, 130 stopped with Ctrl-C. Used by `__main__`.
 """
 
 from __future__ import annotations

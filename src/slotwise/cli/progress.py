@@ -1,4 +1,7 @@
-"""Progress of commands that run experiments: a bar on a terminal, lines in a pipe."""
+"""Progress of commands that run experiments: a bar on a terminal, lines in a pipe.
+
+Used by `analysis`, `experiments`, `store_upkeep` and `warm_up`.
+"""
 
 from __future__ import annotations
 

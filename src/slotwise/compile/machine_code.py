@@ -5,6 +5,7 @@ for declared functions, which are plain Python, with a dispatcher that compiles 
 function can be called by any compiled one, also by one that its author compiles with numba.
 
 Importing this module imports numba. Only `slotwise.compile.switch` does so, when it needs code.
+Used by `switch`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Write passes in LLVM's vectors, such as those of `slotwise.selection.vectors.score_passes`."""
+"""Write passes in LLVM's vectors, such as those of `slotwise.selection.vectors.score_passes`.
+
+Used by `internals`.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Visitors that differ: kinds of visitors, or features whose combinations are too many to list.
 
 Both have slots that may differ, too: a link in slot l is clicked with `slot_weights[l]` times its
-rate, and revenue given a click does not depend on the slot (the position-based model).
+rate, and revenue given a click does not depend on the slot (the position-based model). Used by
+`simulation`.
 """
 
 from __future__ import annotations

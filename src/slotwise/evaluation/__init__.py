@@ -1,4 +1,10 @@
-"""Ask a log what another policy, floor or page would have earned."""
+"""Ask a log what another policy, floor or page would have earned.
+
+`log_reader` reads a log of page views in one pass, `candidates` says with what probability each
+link would have been on a page, `estimators` adds up the pages, and `confidence_sequence` gives
+intervals that hold at every length of the log. The command line and the service's reports use it.
+It may import `player` and what is below, and it never simulates.
+"""
 
 from slotwise.extras import naming_extra
 

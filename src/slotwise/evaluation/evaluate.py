@@ -1,4 +1,7 @@
-"""Ask a log what candidates would have earned: one pass, however long the log is."""
+"""Ask a log what candidates would have earned: one pass, however long the log is.
+
+Used by `service`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Read a log of page views once, in batches of whole pages, and check every row."""
+"""Read a log of page views once, in batches of whole pages, and check every row.
+
+Used by `candidates`, `estimators`, `evaluate` and `other_logs`.
+"""
 
 from __future__ import annotations
 

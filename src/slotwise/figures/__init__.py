@@ -1,4 +1,10 @@
-"""Figures and reports from results files; `known_policies` alone knows policies by name."""
+"""Figures and reports from results files.
+
+`result_figures` lays out `panels` of metrics, `floor_price` draws what a floor costs, and
+`paper_report` puts figures, tables and the judged `claims` of the paper on one page. All look alike
+(`style`) and are written by `canvas`. Nothing here simulates: results and answers go in, files come
+out. The command line uses it, and results draw themselves with it in notebooks.
+"""
 
 from slotwise.extras import naming_extra
 

@@ -1,4 +1,4 @@
-"""Write figures to files; the same figure always gives the same bytes."""
+"""Write figures to files; the same figure always gives the same bytes. Used by `cli`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The paper's claims, each judged on the results of one data set."""
+"""The paper's claims, each judged on the results of one data set. Used by `cli`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One panel: a metric over time, with a line and a band for every policy."""
+"""One panel: a metric over time, with a line and a band for every policy. Used by `cli`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""How every figure looks: colours, fonts, and numbers that people can read."""
+"""How every figure looks: colours, fonts, and numbers that people can read.
+
+Used by most of `figures`.
+"""
 
 from __future__ import annotations
 

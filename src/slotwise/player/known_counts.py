@@ -1,6 +1,7 @@
 """What a team knows already: a table of counts of each link, read and checked.
 
-`Player.import_counts` learns them; Selector and service read tables with `parse_known_counts`.
+`Player.import_counts` learns them; Selector and service read tables with `parse_known_counts`. Used
+by `selector` and `service`.
 """
 
 from __future__ import annotations

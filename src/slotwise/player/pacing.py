@@ -10,7 +10,8 @@ counts as delivered. These bounds are those of the program from which the next p
 all goals, caps and the floor are kept by prices that are added together.
 
 V is a forecast by hour of the week, from the traffic so far. The service paces the rules of pools
-by it, and `slotwise.simulation.simulate_goals` those of experiments.
+by it, and `slotwise.simulation.simulate_goals` those of experiments. Used by `service` and
+`simulation`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""The policies, and the only registry of them: everything else finds a policy here."""
+"""The policies, and the only registry of them: everything else finds a policy here.
+
+Each policy has a file with its formula, settings, state, `choose` and `learn`: `con_ucb`, `lexp`,
+`cucb` and `exp3m` of the paper, `queue_ts`, `uniform_and_fixed`, and the default `paced_bayes` with
+its form for visitors. `policy` has the contract; `evidence`, posteriors and `prices` are shared by
+several. The player and the engine play them. They may import `selection` and what is below.
+"""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Con-UCB for any problem: one bound a level, one row a floor, one program for all.
 
-A floor on a compound asks for the upper bound of its level. A floor on a conditional rate asks
-(C^j - rate C^(j-1)) . x >= 0 and takes the upper bound of C^j less the rate times the *lower*
-bound of C^(j-1). While the bounds hold, no row is below the truth, so the best mix for the true
-rates keeps every floor of the program, and the program's value is at least its value: Con-UCB
-stays optimistic about each floor, as it is about clicks.
+A floor on a compound asks for the upper bound of its level. A floor on a conditional rate asks (C^j
+- rate C^(j-1)) . x >= 0 and takes the upper bound of C^j less the rate times the *lower* bound of
+C^(j-1). While the bounds hold, no row is below the truth, so the best mix for the true rates keeps
+every floor of the program, and the program's value is at least its value: Con-UCB stays optimistic
+about each floor, as it is about clicks. Used by `con_ucb`.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ a link stand as of the round in which they were last added to, and are faded whe
 all links in every round would cost what the pool costs, so links not shown are read again every
 m / 50 rounds: their counts are at most 2 % too large.
 
-Rounds are counted by settled page views, `n_slots` views making one, and for each level apart:
-late revenue fades by the revenue that has settled, not by the clock.
+Rounds are counted by settled page views, `n_slots` views making one, and for each level apart: late
+revenue fades by the revenue that has settled, not by the clock. Used by most of `policies`.
 """
 
 from __future__ import annotations

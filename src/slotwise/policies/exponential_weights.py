@@ -6,9 +6,10 @@ where w~ caps the weights at the level alpha that makes the largest probability 
 
     alpha = beta * sum of min(w, alpha),      beta = (1/L - gamma/K) / (1 - gamma)
 
-The right side is concave in alpha, so a positive solution is unique; it is found by capping
-what lies above, which only lowers alpha, until nothing more does. Capped links (the set S) have
-probability exactly 1.0, which is how `learn` recognises them in the round itself.
+The right side is concave in alpha, so a positive solution is unique; it is found by capping what
+lies above, which only lowers alpha, until nothing more does. Capped links (the set S) have
+probability exactly 1.0, which is how `learn` recognises them in the round itself. Used by `exp3m`
+and `lexp`.
 """
 
 from __future__ import annotations

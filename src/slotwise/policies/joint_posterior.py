@@ -25,13 +25,13 @@ keeps the floor, D is unbounded: better links must be found, however near those 
 other. D and the price in this Var are those of the last refit.
 
 The prior of a level is one Beta for the whole pool. Its smaller parameter is 1, which makes the
-rarer outcome's rate about exponential: links several times better than the rest remain likely.
-Its mean is that of the links' own rates, each with the weight n / (n + 100) of its n views at the
-first level and n / (n + 3) of its n clicks at the second. Over all clicks of the pool, instead,
-links that are clicked on often and never sell would lower what a click on any other link is
-expected to earn. Where levels settle one after the other, the trials at a level are its settled
-views times the rate at which they passed the level before. Revenue is counted in typical sales
-(`typical_sale`).
+rarer outcome's rate about exponential: links several times better than the rest remain likely. Its
+mean is that of the links' own rates, each with the weight n / (n + 100) of its n views at the first
+level and n / (n + 3) of its n clicks at the second. Over all clicks of the pool, instead, links
+that are clicked on often and never sell would lower what a click on any other link is expected to
+earn. Where levels settle one after the other, the trials at a level are its settled views times the
+rate at which they passed the level before. Revenue is counted in typical sales (`typical_sale`).
+Used by `paced_bayes`, `paced_bayes_visitors`, `visitor_pages` and `visitor_regression`.
 """
 
 from __future__ import annotations

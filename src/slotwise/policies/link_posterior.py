@@ -12,7 +12,8 @@ The values of the largest feature are eliminated first, since their block is dia
 is a matrix of the link and the other values: one number where there is one feature.
 
 Where that would be too much, a layout without pairs keeps the diagonal only (`add_apart`): after
-every view the covariances of the parameters of a link are dropped.
+every view the covariances of the parameters of a link are dropped. Used by `joint_posterior`,
+`paced_bayes_visitors`, `visitor_pages` and `visitor_regression`.
 """
 
 from __future__ import annotations

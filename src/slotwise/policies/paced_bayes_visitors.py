@@ -1,4 +1,7 @@
-"""Paced Bayes for visitors that differ: one price for all, a posterior for each."""
+"""Paced Bayes for visitors that differ: one price for all, a posterior for each.
+
+Used by `service`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Pages of any policy: the rest of a page with pins and exclusions, and pages of rounds ahead."""
+"""Pages of any policy: the rest of a page with pins and exclusions, and pages of rounds ahead.
+
+Used by `player` and `service`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What every policy is: settings that start a state, and two compiled functions on it."""
+"""What every policy is: settings that start a state, and two compiled functions on it.
+
+Used by most of the package.
+"""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ Steps 1 and 4 together draw from the posterior itself, and the threshold only ri
 are drawn, so leaving out draws in step 3 changes the work and never the law of the page. A
 posterior that has no such tail (b < 1, or nearly nothing seen) has the cap 1 and is drawn more
 often. What is drawn, and in which order, follows from the counts alone: the same seed gives the
-same page, also after saving and loading.
+same page, also after saving and loading. Used by `queue_ts`.
 """
 
 from __future__ import annotations

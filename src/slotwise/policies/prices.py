@@ -18,7 +18,7 @@ the expected price; its root, since in proportion to it the price swings.
 
 The cap on `expected` is for pools of which too little is known to reach the floor at all. Clicks
 are then nearly all that counts at twenty times what a click earns; a debt that goes on raises the
-price further.
+price further. Used by `paced_bayes`, `paced_bayes_visitors`, `queue_ts` and `visitor_pages`.
 """
 
 from __future__ import annotations

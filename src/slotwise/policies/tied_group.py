@@ -6,7 +6,7 @@ bound outside the page changes, the links that tied still tie; only those whose 
 left. One pass over the scores proves it: as many links have the score of the group as the group has
 members. The pass also finds the links above the group, which are few.
 
-The members are `mix.tied[:size]` of the policy's mix.
+The members are `mix.tied[:size]` of the policy's mix. Used by `paced_bayes`.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ visitors of the last minutes, and a visitor's page is the average over them:
 Where segments have floors, a version has the prices of every round: that of the floor for all and
 that of each segment's floor. The prices of a visitor are their sums over the visitor's segments.
 
-One dependent rounding of these probabilities draws the page, so they are exact given the visitor.
-A click's price is stored in units of revenue and used in sales.
+One dependent rounding of these probabilities draws the page, so they are exact given the visitor. A
+click's price is stored in units of revenue and used in sales. Used by `service`.
 """
 
 from __future__ import annotations

@@ -4,10 +4,10 @@
 
 at every level, given that the level before was passed. The prior is shared: `center` has the level
 of the pool and what a value does to all links, `variance` how far links and effects lie around it.
-A link that no visitor of a kind has seen starts from what is known of the link and from what
-the kind does to all links, and a link that nobody has seen from the pool. Posteriors are Gaussian,
-with the covariances between the effects on one link (`link_posterior`): bad luck is explained
-once, not once by every feature.
+A link that no visitor of a kind has seen starts from what is known of the link and from what the
+kind does to all links, and a link that nobody has seen from the pool. Posteriors are Gaussian, with
+the covariances between the effects on one link (`link_posterior`): bad luck is explained once, not
+once by every feature. Used by `paced_bayes_visitors` and `visitor_pages`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Confidence bounds: how high a rate may plausibly be, from (sum, count).
 
 Every bound is a function of the sum of outcomes in [0, 1], the number of settled views and one
-width parameter, so a policy picks one by name and the tests check each against its promise.
+width parameter, so a policy picks one by name and the tests check each against its promise. Used by
+most of the package.
 """
 
 from __future__ import annotations

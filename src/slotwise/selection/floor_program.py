@@ -9,11 +9,11 @@ two page views few links change, so price and threshold hardly move. The program
 - IN and OUT: links whose score was more than a margin away from the threshold,
 - BAND: the few links near it, the only ones searched.
 
-A score is linear in the price: a link that lies above a line at two prices lies above it at
-every price between. So IN and OUT are judged at the lowest and the highest price expected soon,
-against a line along which the threshold should move. While price and threshold stay within
-reach of that line, the band's optimum is the optimum: the certificate is checked on every
-solve, and when it fails the zones are drawn anew. Small pools are searched whole.
+A score is linear in the price: a link that lies above a line at two prices lies above it at every
+price between. So IN and OUT are judged at the lowest and the highest price expected soon, against a
+line along which the threshold should move. While price and threshold stay within reach of that
+line, the band's optimum is the optimum: the certificate is checked on every solve, and when it
+fails the zones are drawn anew. Small pools are searched whole. Used by `policies`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Whether a click floor is kept: the one rule by which Selector and service judge it."""
+"""Whether a click floor is kept: the one rule by which Selector and service judge it.
+
+Used by `selector` and `service`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The price of the floor: best value for every floor, as a chain of exact pieces."""
+"""The price of the floor: best value for every floor, as a chain of exact pieces.
+
+Used by `cli`, `evaluation`, `selector` and `service`.
+"""
 
 from __future__ import annotations
 

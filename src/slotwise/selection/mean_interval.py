@@ -12,7 +12,8 @@ the mean of mu, which may change from page to page. Bets b < 0 give the upper bo
 averaged, so that none has to be chosen in advance. It is the confidence sequence of
 `slotwise.evaluation` with its logarithm bounded by a parabola, whose sums can be stored.
 
-The interval is narrowest where c is near the mean; c = 0 costs little where most values are 0.
+The interval is narrowest where c is near the mean; c = 0 costs little where most values are 0. Used
+by `evaluation`, `selector` and `service`.
 """
 
 from __future__ import annotations

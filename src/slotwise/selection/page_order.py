@@ -12,6 +12,7 @@ weights alone:
 
 Slots that are alike get weights of almost 1 by the shrinkage s. All pages are in random order until
 `FIRST_CLICKS` clicks a slot were seen, then a share of them that falls with the number of clicks.
+Used by `player` and `simulation`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The rules of a page as arrays, with the buffers that a search for a page within them needs."""
+"""The rules of a page as arrays, with the buffers that a search for a page within them needs.
+
+Used by `player`, `policies`, `service` and `simulation`.
+"""
 
 from __future__ import annotations
 

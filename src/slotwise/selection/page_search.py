@@ -1,4 +1,7 @@
-"""What the search for a page is made of: its scratch, its threshold, the order of what ties."""
+"""What the search for a page is made of: its scratch, its threshold, the order of what ties.
+
+Used by `policies`.
+"""
 
 from __future__ import annotations
 

@@ -6,9 +6,9 @@ is convex and piecewise linear. The best pages at a price bring a range of click
 unless links tie at the boundary; the range rises with the price. The search ends at a price
 whose range contains the floor: then a mix of best pages keeps the floor exactly.
 
-Two pages, one with too few clicks and one with too many, are two lines under phi. The next
-price is where they meet. Rounding may put that point outside the interval of prices that is
-left; then the search steps inward from the nearer end.
+Two pages, one with too few clicks and one with too many, are two lines under phi. The next price is
+where they meet. Rounding may put that point outside the interval of prices that is left; then the
+search steps inward from the nearer end. Used by `policies`.
 """
 
 from __future__ import annotations

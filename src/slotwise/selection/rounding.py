@@ -4,9 +4,10 @@ While two entries are open, p = min(1 - x_i, x_j), q = min(x_i, 1 - x_j); with p
 q / (p + q) the pair becomes (x_i + p, x_j - p), else (x_i - q, x_j + q). Marginals are exact and
 links are negatively correlated (Gandhi, Khuller, Parthasarathy and Srinivasan, 2006).
 
-Taken in order with one open index, the pairs inside a stretch whose mass stays below 1 only
-pass the mass on: entry j ends up holding it with probability x_j over the stretch's mass. So
-one draw settles a stretch, and a page costs about two draws a slot instead of one a link.
+Taken in order with one open index, the pairs inside a stretch whose mass stays below 1 only pass
+the mass on: entry j ends up holding it with probability x_j over the stretch's mass. So one draw
+settles a stretch, and a page costs about two draws a slot instead of one a link. Used by `player`,
+`policies` and `service`.
 """
 
 from __future__ import annotations

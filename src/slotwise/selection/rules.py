@@ -17,7 +17,8 @@ program of several floors (`slotwise.selection.several_floors`): a cap on a grou
 rest of the page.
 
 Rules that contradict each other are settled before: pins first, then links that are excluded, caps,
-guarantees, and the floor last. Among caps, and among guarantees, the rule listed first wins.
+guarantees, and the floor last. Among caps, and among guarantees, the rule listed first wins. Used
+by `player`, `selector` and `simulation`.
 """
 
 from __future__ import annotations

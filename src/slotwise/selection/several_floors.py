@@ -11,8 +11,9 @@ one simplex method, each keeping what those before it reached:
 2. make value as large as it can be,
 3. among pages of equal value, bring most towards the floors.
 
-So floors that no page keeps give the mix that misses them by the smallest part, and with one
-floor the answer is that of `solve`. Links with equal value and demands share their slots equally.
+So floors that no page keeps give the mix that misses them by the smallest part, and with one floor
+the answer is that of `solve`. Links with equal value and demands share their slots equally. Used by
+`policies` and `selector`.
 """
 
 from __future__ import annotations

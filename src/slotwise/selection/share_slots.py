@@ -1,8 +1,8 @@
 """From a price to probabilities: who is surely on the page, and how the boundary is shared.
 
-Links above the threshold are sure. Links that tie at the threshold share what is left so that
-the floor is kept exactly, and links with equal estimates get equal probabilities: a tie is
-broken by chance alone, and only at the boundary.
+Links above the threshold are sure. Links that tie at the threshold share what is left so that the
+floor is kept exactly, and links with equal estimates get equal probabilities: a tie is broken by
+chance alone, and only at the boundary. Used by `policies`.
 """
 
 from __future__ import annotations

@@ -7,8 +7,9 @@ Variables are the links (0 to K - 1), one surplus a floor (K to K + J - 1) and t
 (K + J), the part of its scale by which every floor may be missed. There are J + 1 rows, so a
 basis is a handful of columns: it is inverted afresh at every step, and no error builds up.
 
-An objective weighs value, each demand and the shortfall, so the reduced cost of a link is linear
-in its value and demands: one pass over the links without a branch finds the best to enter.
+An objective weighs value, each demand and the shortfall, so the reduced cost of a link is linear in
+its value and demands: one pass over the links without a branch finds the best to enter. Used by
+`several_floors`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Solve the floor program from Python: arrays in, a solution out."""
+"""Solve the floor program from Python: arrays in, a solution out. Used by most of the package."""
 
 from __future__ import annotations
 

@@ -13,7 +13,8 @@ the most links of every beginning of the order by scores, so it is best for any 
 
 A floor that even the most clicked pages miss is out of reach: its kinds get those pages, and the
 others are solved under the floors that remain. This serves optima of experiments and mixes fitted
-to logs. `solve` is for one kind, needs no scipy and is far quicker.
+to logs. `solve` is for one kind, needs no scipy and is far quicker. Used by `evaluation` and
+`simulation`.
 """
 
 from __future__ import annotations

@@ -8,7 +8,8 @@ threshold, and the page is found in the list. A cut that proves too high is lowe
 work, never the page. Of a small pool all links are scored and nothing is listed. Nothing here
 allocates: the caller owns the scratch arrays.
 
-The links of a page stand in the order of the pool, but for those that tie at its end.
+The links of a page stand in the order of the pool, but for those that tie at its end. Used by
+`policies`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Selector, the object a program embeds, and what it reports."""
+"""Selector, the object a program embeds, and what it reports.
+
+A `Selector` is a player with open pages (`open_pages`), a lock, a report and a file format
+(`selector_file`). Programs use it, and so do commands that count links. It may import `player` and
+what is below, so it needs numpy only.
+"""
 
 from slotwise.player.known_counts import KnownCounts, read_known_counts
 from slotwise.selector.report import (

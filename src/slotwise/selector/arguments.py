@@ -1,4 +1,4 @@
-"""The arguments of a Selector that need more than one check."""
+"""The arguments of a Selector that need more than one check. Used by `cli`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Pages whose feedback is not complete: each level of each page is settled once, in any order."""
+"""Pages whose feedback is not complete: each level of each page is settled once, in any order.
+
+Used by `page_journal`, `selector` and `selector_file`.
+"""
 
 from __future__ import annotations
 

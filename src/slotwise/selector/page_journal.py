@@ -1,4 +1,7 @@
-"""The log of a selector: pages in the order they were chosen, written once they are settled."""
+"""The log of a selector: pages in the order they were chosen, written once they are settled.
+
+Used by `selector`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a selector goes into its file, and how it comes back."""
+"""What of a selector goes into its file, and how it comes back. Used by `selector`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Alerts: what is wrong with a pool, and a webhook that is called when it begins and ends.
 
-Looks at the figures that the dashboard shows, in threads of its own; nothing waits for it.
+Looks at the figures that the dashboard shows, in threads of its own; nothing waits for it. Used by
+`api`.
 """
 
 from __future__ import annotations

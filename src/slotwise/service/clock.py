@@ -1,4 +1,7 @@
-"""The service's clock: the system's time of day, without its jumps."""
+"""The service's clock: the system's time of day, without its jumps.
+
+Used by `api`, `learning`, `reporting` and `service`.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Structured logs: one JSON object a line, without keys, tokens or whole addresses.
 
-Nothing here relies on cleaning text up afterwards: a line is built from the route's template
-(never the path, which may hold a click token), the key's public id and a shortened address.
+Nothing here relies on cleaning text up afterwards: a line is built from the route's template (never
+the path, which may hold a click token), the key's public id and a shortened address. Used by `api`,
+`cli` and `settings`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the service counts about itself, for Prometheus."""
+"""What the service counts about itself, for Prometheus. Used by `api`."""
 
 from __future__ import annotations
 

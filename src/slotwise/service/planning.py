@@ -1,7 +1,7 @@
 """Traffic plans: `slotwise plan` in a process of its own, one at a time and for a limited time.
 
 The service itself never simulates. The process has the lowest priority, so that deciding has the
-processor first.
+processor first. Used by `api`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""A pool with its links, and the policy and the problem that its settings describe."""
+"""A pool with its links, and the policy and the problem that its settings describe.
+
+Used by most of the service.
+"""
 
 from __future__ import annotations
 

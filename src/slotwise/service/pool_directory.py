@@ -1,4 +1,7 @@
-"""The pools, links, keys, notes and ended sessions of a service: in memory and in the store."""
+"""The pools, links, keys, notes and ended sessions of a service: in memory and in the store.
+
+Used by `api`, `reporting` and `service`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A published version of a pool: what learning hands to deciding."""
+"""A published version of a pool: what learning hands to deciding.
+
+Used by `deciding`, `learning` and `reporting`.
+"""
 
 from __future__ import annotations
 

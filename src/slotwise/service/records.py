@@ -1,11 +1,11 @@
 """The plain records of the decision service: what is stored, passed between parts and answered.
 
-Two units, each with one suffix everywhere: money is an integer number of micro-units
-(`*_micros`, 12.50 EUR is 12_500_000), a time is an integer number of microseconds since the
-epoch (`*_us`), always by the server's clock. Every record is immutable and holds only values
-that JSON can carry, so a record can be stored, logged, exported and answered as it is. The
-fields of a stored record stand in the order of its table's columns. Records that are made for
-every page view cannot be part of a cycle and are left out of garbage collection.
+Two units, each with one suffix everywhere: money is an integer number of micro-units (`*_micros`,
+12.50 EUR is 12_500_000), a time is an integer number of microseconds since the epoch (`*_us`),
+always by the server's clock. Every record is immutable and holds only values that JSON can carry,
+so a record can be stored, logged, exported and answered as it is. The fields of a stored record
+stand in the order of its table's columns. Records that are made for every page view cannot be part
+of a cycle and are left out of garbage collection. Used by most of the service.
 """
 
 from __future__ import annotations

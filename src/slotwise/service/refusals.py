@@ -13,7 +13,7 @@
     └── LimitReached      (ValueError)       a limit of the service, named with its number
 
 A broken rule of an argument is `slotwise.errors.InvalidInput`, an unknown decision
-`slotwise.errors.UnknownDecision`.
+`slotwise.errors.UnknownDecision`. Used by most of the service.
 """
 
 from __future__ import annotations

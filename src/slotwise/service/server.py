@@ -1,4 +1,7 @@
-"""The running server: a service over a store, an ASGI application, and a way to stop."""
+"""The running server: a service over a store, an ASGI application, and a way to stop.
+
+Used by `cli`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Settings of the service: defaults, a TOML file, SLOTWISE_* variables, flags; later ones win."""
+"""Settings of the service: defaults, a TOML file, SLOTWISE_* variables, flags; later ones win.
+
+Used by most of the service.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The one loop that plays every policy in every environment, compiled where they are."""
+"""The one loop that plays every policy in every environment, compiled where they are.
+
+Used by most of `simulation`.
+"""
 
 from __future__ import annotations
 

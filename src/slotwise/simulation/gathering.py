@@ -1,4 +1,7 @@
-"""The runs of experiments, gathered as they are finished: each is found on disk or played once."""
+"""The runs of experiments, gathered as they are finished: each is found on disk or played once.
+
+Used by `series`.
+"""
 
 from __future__ import annotations
 

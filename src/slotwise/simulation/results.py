@@ -1,4 +1,7 @@
-"""The results of an experiment: totals over time of every policy and run, in one file."""
+"""The results of an experiment: totals over time of every policy and run, in one file.
+
+Used by `cli` and `figures`.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Columns `policy`, `run`, `round`, then one per quantity; rows go by policy, run and round. The
 schema's metadata holds the settings as JSON under `slotwise.config` and the version of this layout
-under `slotwise.results`. Any Parquet reader opens it.
+under `slotwise.results`. Any Parquet reader opens it. Used by `results`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""`simulate` and the runs of experiment files: one queue, and finished results are reused."""
+"""`simulate` and the runs of experiment files: one queue, and finished results are reused.
+
+Used by `cli`.
+"""
 
 from __future__ import annotations
 

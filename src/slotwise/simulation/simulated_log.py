@@ -1,4 +1,7 @@
-"""Simulated page views: a log that `slotwise evaluate` reads, and plans of needed traffic."""
+"""Simulated page views: a log that `slotwise evaluate` reads, and plans of needed traffic.
+
+Used by `cli`.
+"""
 
 from __future__ import annotations
 

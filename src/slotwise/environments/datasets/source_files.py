@@ -1,7 +1,8 @@
 """Find the original files, read the columns that a loader needs, and name errors in them.
 
 Every cell is read as text: columns that a loader does not need cannot make it fail, and a wrong
-cell is reported as it is in the file, with its row (counted from 1 after the header).
+cell is reported as it is in the file, with its row (counted from 1 after the header). Used by
+`originals`.
 """
 
 from __future__ import annotations

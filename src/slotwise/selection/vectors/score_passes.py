@@ -5,7 +5,8 @@ list of selected places, and a page is found by little else. These passes are wr
 vectors, which every processor has in some width; beside each stands the same in plain Python, which
 runs where nothing is compiled and is what the tests compare with.
 
-Arrays of scores are padded to whole words of `WORD` numbers; a padded score is minus infinity.
+Arrays of scores are padded to whole words of `WORD` numbers; a padded score is minus infinity. Used
+by `policies`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Sums of arrays, of all of them or below a cap, running sums, and lists of what is marked."""
+"""Sums of arrays, of all of them or below a cap, running sums, and lists of what is marked.
+
+Used by `policies` and `simulation`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The next numbers of a random generator, the same in compiled and in interpreted code."""
+"""The next numbers of a random generator, the same in compiled and in interpreted code.
+
+Used by `environments`, `player` and `policies`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Keys and their scopes. Only hashes are stored; a key is shown once, when it is made."""
+"""Keys and their scopes. Only hashes are stored; a key is shown once, when it is made.
+
+Used by `api`, `cli`, `pool_directory` and `server`.
+"""
 
 from __future__ import annotations
 

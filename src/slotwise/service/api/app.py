@@ -1,4 +1,7 @@
-"""The ASGI application: route, check, call, answer; every failure becomes a problem answer."""
+"""The ASGI application: route, check, call, answer; every failure becomes a problem answer.
+
+Used by `server`.
+"""
 
 from __future__ import annotations
 

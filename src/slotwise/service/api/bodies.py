@@ -1,4 +1,4 @@
-"""The types of fields and bodies that several resources share."""
+"""The types of fields and bodies that several resources share. Used by `cli`."""
 
 from __future__ import annotations
 

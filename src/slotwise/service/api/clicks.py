@@ -1,4 +1,7 @@
-"""Click links: record the click, then send the visitor to the link's registered address."""
+"""Click links: record the click, then send the visitor to the link's registered address.
+
+Used by `app`.
+"""
 
 from __future__ import annotations
 

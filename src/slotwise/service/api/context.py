@@ -1,4 +1,7 @@
-"""What handlers have access to: the running service, its settings, limits and metrics."""
+"""What handlers have access to: the running service, its settings, limits and metrics.
+
+Used by `cli`, `demo` and `server`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The dashboard's addresses: the page, its files and the figures it asks for."""
+"""The dashboard's addresses: the page, its files and the figures it asks for.
+
+Used by `app` and `notes`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decide: choose the links of one page view."""
+"""Decide: choose the links of one page view. Used by `app` and `ofrep`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events: clicks, conversions and refunds, answered only after their commit."""
+"""Events: clicks, conversions and refunds, answered only after their commit. Used by `app`."""
 
 from __future__ import annotations
 

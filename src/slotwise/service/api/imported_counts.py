@@ -1,4 +1,4 @@
-"""Known counts: what a team knew of its links, as the start of a pool."""
+"""Known counts: what a team knew of its links, as the start of a pool. Used by `app`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Links of a pool: added, changed and retired while the pool runs."""
+"""Links of a pool: added, changed and retired while the pool runs.
+
+Used by `app` and `pool_rules`.
+"""
 
 from __future__ import annotations
 

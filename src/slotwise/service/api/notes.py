@@ -1,4 +1,7 @@
-"""Notes on a pool, written, listed and removed; alerts, and a test of their webhook."""
+"""Notes on a pool, written, listed and removed; alerts, and a test of their webhook.
+
+Used by `server`.
+"""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 The evaluation context is the visitor. One flag is evaluated when a page is made: with a key of
 scope `decide` the page counts as shown at once, as that of `decide` does. The bulk route, which
 clients in browsers call before they know what they will show, and every key of scope `page` only
-propose pages: such a page counts once its `view_url` was called.
+propose pages: such a page counts once its `view_url` was called. Used by `app`.
 """
 
 from __future__ import annotations

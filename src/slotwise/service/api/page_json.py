@@ -1,7 +1,8 @@
 """The answer to a decision, put together from parts that are JSON already.
 
-A page is the one answer the service gives thousands of times a second, and most of it never
-changes while one version is published: only the page's signature is made anew.
+A page is the one answer the service gives thousands of times a second, and most of it never changes
+while one version is published: only the page's signature is made anew. Used by `context`, `decide`,
+`ofrep` and `proposals`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Keys: made, listed and revoked, and their views forgotten."""
+"""Keys: made, listed and revoked, and their views forgotten. Used by `app`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Rules of a pool: how many slots some links may and must have, and what that costs."""
+"""Rules of a pool: how many slots some links may and must have, and what that costs.
+
+Used by `app`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pools: how a page is filled."""
+"""Pools: how a page is filled. Used by `app`, `pool_rules`, `reports` and `traffic_plans`."""
 
 from __future__ import annotations
 

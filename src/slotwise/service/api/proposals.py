@@ -1,4 +1,7 @@
-"""What the script on a page asks for: itself, a page that may be seen, and that it was seen."""
+"""What the script on a page asks for: itself, a page that may be seen, and that it was seen.
+
+Used by `app` and `ofrep`.
+"""
 
 from __future__ import annotations
 

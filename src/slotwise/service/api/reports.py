@@ -1,4 +1,4 @@
-"""Reports: how a pool is doing, what its floor costs and why a link is shown."""
+"""Reports: how a pool is doing, what its floor costs and why a link is shown. Used by `app`."""
 
 from __future__ import annotations
 

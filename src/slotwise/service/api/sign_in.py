@@ -1,4 +1,4 @@
-"""Sessions of the dashboard: signing in with a key, renewing, signing out."""
+"""Sessions of the dashboard: signing in with a key, renewing, signing out. Used by `app`."""
 
 from __future__ import annotations
 

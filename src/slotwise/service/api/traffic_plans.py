@@ -1,4 +1,7 @@
-"""Traffic plans: how many days of traffic a page needs, simulated by another process."""
+"""Traffic plans: how many days of traffic a page needs, simulated by another process.
+
+Used by `app`.
+"""
 
 from __future__ import annotations
 

@@ -10,8 +10,9 @@ A view is settled for clicks when its click window has closed and for revenue wh
 by age alone, never by what happened, since closing unclicked views first would bias revenue
 down. Only the server's time of receipt is looked at; a sender's clock is an annotation.
 
-Revenue whose click never counted is not learned: a link cannot bring revenue on a page view
-that brought no click (`revenue <= click` at every level is what the policies build on).
+Revenue whose click never counted is not learned: a link cannot bring revenue on a page view that
+brought no click (`revenue <= click` at every level is what the policies build on). Used by most of
+the service.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""From attributed views to counters: sums of integers, so order and grouping cannot matter."""
+"""From attributed views to counters: sums of integers, so order and grouping cannot matter.
+
+Used by `learning`, `reporting` and `storage`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What the counters say about links and pages, in the scale of the policies: [0, 1]."""
+"""What the counters say about links and pages, in the scale of the policies: [0, 1].
+
+Used by `deciding`, `learning`, `published_version` and `reporting`.
+"""
 
 from __future__ import annotations
 

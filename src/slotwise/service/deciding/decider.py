@@ -1,4 +1,7 @@
-"""Decide: draw a page from the present version and queue it for the next commit."""
+"""Decide: draw a page from the present version and queue it for the next commit.
+
+Used by `api`, `reporting` and `service`.
+"""
 
 from __future__ import annotations
 

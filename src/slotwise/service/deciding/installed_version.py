@@ -1,4 +1,7 @@
-"""The pages of one published version: those of every visitor and those with constraints."""
+"""The pages of one published version: those of every visitor and those with constraints.
+
+Used by `reporting`.
+"""
 
 from __future__ import annotations
 

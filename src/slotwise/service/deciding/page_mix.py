@@ -1,4 +1,4 @@
-"""Draw pages with fixed inclusion probabilities."""
+"""Draw pages with fixed inclusion probabilities. Used by `reporting`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The constraints of one page: checked against the pool, and written in one canonical form."""
+"""The constraints of one page: checked against the pool, and written in one canonical form.
+
+Used by `cli` and `reporting`.
+"""
 
 from __future__ import annotations
 

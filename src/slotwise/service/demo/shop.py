@@ -1,4 +1,7 @@
-"""A small shop that uses the script for real: its pages, its products and its till."""
+"""A small shop that uses the script for real: its pages, its products and its till.
+
+Used by `cli`.
+"""
 
 from __future__ import annotations
 

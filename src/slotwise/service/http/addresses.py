@@ -1,4 +1,7 @@
-"""Who sent a request: the address of the visitor, behind proxies that are trusted to name it."""
+"""Who sent a request: the address of the visitor, behind proxies that are trusted to name it.
+
+Used by `alerting`, `api` and `settings`.
+"""
 
 from __future__ import annotations
 

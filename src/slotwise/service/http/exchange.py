@@ -1,4 +1,4 @@
-"""A request and its answer, in the form in which handlers use them."""
+"""A request and its answer, in the form in which handlers use them. Used by `api` and `demo`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 description, generated from the operations and their types."""
+"""The OpenAPI 3.1 description, generated from the operations and their types. Used by `api`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Problem answers: every refusal is RFC 9457 `application/problem+json` with a stable `type`."""
+"""Problem answers: every refusal is RFC 9457 `application/problem+json` with a stable `type`.
+
+Used by `api`, `demo` and `settings`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""How HTTP is spoken on a connection: uvicorn's parser, with limits and with gathered writes."""
+"""How HTTP is spoken on a connection: uvicorn's parser, with limits and with gathered writes.
+
+Used by `server`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operations: how they are declared, and which one answers a method and a path."""
+"""Operations: how they are declared, and which one answers a method and a path. Used by `api`."""
 
 from __future__ import annotations
 

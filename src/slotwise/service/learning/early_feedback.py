@@ -18,8 +18,9 @@ ratios of its own, drawn towards the pool's by `SHRINKAGE` outcomes.
 
 Where pages depend on the visitor, views are counted for each kind of visitor apart.
 
-Where sales stop coming, because the shop's reports of them are down, links must not look as if
-they had stopped earning: revenue then counts from closed windows only (`sales_are_missing`).
+Where sales stop coming, because the shop's reports of them are down, links must not look as if they
+had stopped earning: revenue then counts from closed windows only (`sales_are_missing`). Used by
+`pool_run` and `version_pages`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Learn: close windows, fold them, feed the policies and publish the next versions."""
+"""Learn: close windows, fold them, feed the policies and publish the next versions.
+
+Used by `service`.
+"""
 
 from __future__ import annotations
 

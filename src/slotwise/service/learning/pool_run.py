@@ -1,4 +1,7 @@
-"""What is learned of one pool: its counters, the policy's state and the views still open."""
+"""What is learned of one pool: its counters, the policy's state and the views still open.
+
+Used by `learner` and `publisher`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Make the versions of all pools, hand them to the decider and store them."""
+"""Make the versions of all pools, hand them to the decider and store them. Used by `service`."""
 
 from __future__ import annotations
 

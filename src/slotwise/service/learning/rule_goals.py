@@ -1,4 +1,7 @@
-"""Count what the rules of a pool have delivered, and pace their dated goals and budgets by it."""
+"""Count what the rules of a pool have delivered, and pace their dated goals and budgets by it.
+
+Used by `pool_run`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report of one decision, and its rows in the round log."""
+"""The report of one decision, and its rows in the round log. Used by `api`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The links of a pool as rows of a table: what each one does for the page, and why."""
+"""The links of a pool as rows of a table: what each one does for the page, and why.
+
+Used by `api`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The overview of one pool on the dashboard: figures over time, floor, changes and problems."""
+"""The overview of one pool on the dashboard: figures over time, floor, changes and problems.
+
+Used by `alerting` and `api`.
+"""
 
 from __future__ import annotations
 

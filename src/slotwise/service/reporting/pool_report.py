@@ -1,4 +1,4 @@
-"""How a pool is doing: counters and estimates turned into reports."""
+"""How a pool is doing: counters and estimates turned into reports. Used by `api`."""
 
 from __future__ import annotations
 

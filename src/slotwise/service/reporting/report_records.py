@@ -1,4 +1,7 @@
-"""The records of which reports of the service consist; they compute nothing."""
+"""The records of which reports of the service consist; they compute nothing.
+
+Used by `alerting`, `api`, `observability` and `service`.
+"""
 
 from __future__ import annotations
 

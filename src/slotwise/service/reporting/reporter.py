@@ -1,4 +1,7 @@
-"""Read how pools and decisions are doing, from the store and the versions in use."""
+"""Read how pools and decisions are doing, from the store and the versions in use.
+
+Used by `api` and `service`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What the rules of a pool deliver, what they cost and which of them contradict others."""
+"""What the rules of a pool deliver, what they cost and which of them contradict others.
+
+Used by `api`.
+"""
 
 from __future__ import annotations
 

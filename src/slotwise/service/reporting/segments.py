@@ -1,4 +1,7 @@
-"""Segments: what visitors with each feature value bring, what they are shown, and slot weights."""
+"""Segments: what visitors with each feature value bring, what they are shown, and slot weights.
+
+Used by `api`.
+"""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ rows. A slice is exported when the store has closed all windows up to its end: a
 enter it. So every process that exports a slice writes the same rows under the same name, whatever
 others do at the same time and wherever an earlier run was killed. A file is written under another
 name first and is never changed once it has its own. The cursor, a small file next to the tables,
-only says where to go on.
+only says where to go on. Used by `cli`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""What every store is: commits of operations, and a reader of what was committed."""
+"""What every store is: commits of operations, and a reader of what was committed.
+
+Used by most of the service.
+"""
 
 from __future__ import annotations
 

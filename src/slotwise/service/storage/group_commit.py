@@ -1,9 +1,10 @@
 """Group commit: one thread writes, and many writes share one commit.
 
-Feedback is acknowledged after its commit. Decisions are queued and nobody waits for them: when
-one is lost, its feedback is lost with it, so nothing is biased. While the store is away, feedback
-is refused, decisions stay in the queue (the oldest are dropped when it is full), and the commit
-is retried. A store that does not answer for long is away, too.
+Feedback is acknowledged after its commit. Decisions are queued and nobody waits for them: when one
+is lost, its feedback is lost with it, so nothing is biased. While the store is away, feedback is
+refused, decisions stay in the queue (the oldest are dropped when it is full), and the commit is
+retried. A store that does not answer for long is away, too. Used by `deciding`, `learning`,
+`pool_directory` and `service`.
 """
 
 from __future__ import annotations

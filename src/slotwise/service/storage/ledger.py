@@ -1,8 +1,8 @@
 """Judge the decisions and events of one group commit: the part that all stores share.
 
-A store loads what the batch refers to, lets the ledger go through the batch in order, and
-writes what the ledger has collected: new rows, and increments of the counters of late
-feedback, in the same transaction.
+A store loads what the batch refers to, lets the ledger go through the batch in order, and writes
+what the ledger has collected: new rows, and increments of the counters of late feedback, in the
+same transaction. Used by `sql_batch`.
 """
 
 from __future__ import annotations

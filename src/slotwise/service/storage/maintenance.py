@@ -1,4 +1,7 @@
-"""Maintenance of stores: back up, restore, move between engines, purge and shift times."""
+"""Maintenance of stores: back up, restore, move between engines, purge and shift times.
+
+Used by `cli`, `learning` and `reporting`.
+"""
 
 from __future__ import annotations
 

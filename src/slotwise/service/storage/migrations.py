@@ -2,7 +2,7 @@
 
 A new store gets the tables of `slotwise.service.storage.schema` at once, an older one is migrated.
 A step is written by hand, in SQL that both engines take; the test that compares the migrated tables
-with that file says what it still lacks.
+with that file says what it still lacks. Used by `postgresql` and `sqlite`.
 """
 
 from __future__ import annotations

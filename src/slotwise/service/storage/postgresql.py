@@ -1,4 +1,4 @@
-"""The shared store: one PostgreSQL database, many replicas."""
+"""The shared store: one PostgreSQL database, many replicas. Used by `service`."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 """The tables, once, for every SQL engine; `slotwise.service.storage.migrations` creates them.
 
 Raw rows (decisions, clicks, conversions, adjustments) are inserted, never changed (but for
-`learned` of a decision that is forgotten), and dropped when they are purged: what they added to
-the counters is then in the purged counters. Their primary
-keys are the identities of the counting rules, so a second copy cannot enter. Counters are
-sums over raw rows and change in the transaction that stores or folds the rows. The columns of
-a table are the fields of its record, in their order.
+`learned` of a decision that is forgotten), and dropped when they are purged: what they added to the
+counters is then in the purged counters. Their primary keys are the identities of the counting
+rules, so a second copy cannot enter. Counters are sums over raw rows and change in the transaction
+that stores or folds the rows. The columns of a table are the fields of its record, in their order.
+Used by most of `storage`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""One group commit on an SQL engine: load what the batch names, judge it in order, write it."""
+"""One group commit on an SQL engine: load what the batch names, judge it in order, write it.
+
+Used by `postgresql` and `sqlite`.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The reads of the SQL stores, on one connection, and the SQL that both engines share.
 
 A statement has parameters with names (`:pool_id`) and, in braces, words for which each engine has
-its own SQL. It is translated once and run on the raw driver.
+its own SQL. It is translated once and run on the raw driver. Used by `learning` and `reporting`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The embedded store: one SQLite file."""
+"""The embedded store: one SQLite file. Used by `cli`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recompute every counter from the raw rows and demand equality."""
+"""Recompute every counter from the raw rows and demand equality. Used by `cli`."""
 
 from __future__ import annotations
 
