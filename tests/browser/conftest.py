@@ -48,7 +48,12 @@ def clock() -> DayClock:
 def server(tmp_path_factory: pytest.TempPathFactory, clock: DayClock) -> Iterator[BackgroundServer]:
     store: Path = tmp_path_factory.mktemp("store") / "slotwise.db"
     settings = Settings(
-        port=0, store=f"sqlite:///{store}", seed=1, calls_per_s=1e6, fold_every_s=3600
+        port=0,
+        store=f"sqlite:///{store}",
+        seed=1,
+        calls_per_s=1e6,
+        fold_every_s=3600,
+        plan_within_s=290.0,  # plans have the lowest priority, next to other tests
     )
     with BackgroundServer(settings, clock_us=clock) as server:
         yield server

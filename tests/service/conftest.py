@@ -122,6 +122,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, clock: Clock) -> Iterator[B
         clicks_per_s=1e6,
         refused_keys_per_s=1e6,
         fold_every_s=3600,  # tests let it learn themselves
+        plan_within_s=290.0,  # plans have the lowest priority, next to other tests
     )
     with BackgroundServer(settings, clock_us=clock) as server:
         yield server
