@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import MethodType
 from typing import Any
 
 import pytest
@@ -183,6 +184,17 @@ from slotwise.compile.switch import code_for
 from slotwise.selection.confidence import kl_upper
 print([code_for(kl_upper, 1.0, 2.0, 3.0).call(0.1 * mean, 50.0, 2.0) for mean in range(10)])
 """
+
+
+def test_a_function_that_was_interpreted_once_is_compiled_when_that_is_allowed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SLOTWISE_COMPILE", "never")
+    code = Code(kl_upper, (1.0, 2.0, 3.0), is_checked=False)
+    found = code.call(0.1, 50.0, 2.0)
+    monkeypatch.setenv("SLOTWISE_COMPILE", "first")
+    assert code.call(0.1, 50.0, 2.0) == found
+    assert not isinstance(code.call, MethodType)  # machine code, no method of the class
 
 
 def test_unknown_numba_means_plain_njit_with_one_warning(tmp_path: Path) -> None:

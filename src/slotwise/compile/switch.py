@@ -122,6 +122,8 @@ class Code:
         self.call: Callable[..., Any] = self._first_call
 
     def _first_call(self, *arguments: Any) -> Any:
+        if not compiles():  # the next call may find another setting
+            return self._interpreted(*arguments)
         with _lock:
             if self.call == self._first_call:
                 self._begin()
@@ -129,7 +131,7 @@ class Code:
 
     def _begin(self) -> None:
         """Load the machine code, or start to interpret."""
-        if not can_be_compiled(self.function) or not compiles():
+        if not can_be_compiled(self.function):
             self.interpret()
         elif is_dispatcher(self.function) or os.environ.get("SLOTWISE_COMPILE") == "first":
             self.compile()
