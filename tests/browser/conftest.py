@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 import httpx
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, expect
 
+from slotwise.service import planning
 from slotwise.service.server import BackgroundServer
 from slotwise.service.settings import Settings
 from tests.browser.simulated_day import POOL, DayClock, links, play_day
@@ -53,9 +55,12 @@ def server(tmp_path_factory: pytest.TempPathFactory, clock: DayClock) -> Iterato
         seed=1,
         calls_per_s=1e6,
         fold_every_s=3600,
-        plan_within_s=290.0,  # plans have the lowest priority, next to other tests
     )
-    with BackgroundServer(settings, clock_us=clock) as server:
+    # Next to other tests, a plan of the lowest priority would take minutes.
+    with (
+        patch.object(planning, "PRIORITY", 0),
+        BackgroundServer(settings, clock_us=clock) as server,
+    ):
         yield server
 
 

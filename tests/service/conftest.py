@@ -13,10 +13,12 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import httpx
 import pytest
 
+from slotwise.service import planning
 from slotwise.service.records import Scope
 from slotwise.service.server import BackgroundServer
 from slotwise.service.service import Service
@@ -122,9 +124,12 @@ def server(tmp_path_factory: pytest.TempPathFactory, clock: Clock) -> Iterator[B
         clicks_per_s=1e6,
         refused_keys_per_s=1e6,
         fold_every_s=3600,  # tests let it learn themselves
-        plan_within_s=290.0,  # plans have the lowest priority, next to other tests
     )
-    with BackgroundServer(settings, clock_us=clock) as server:
+    # Next to other tests, a plan of the lowest priority would take minutes.
+    with (
+        patch.object(planning, "PRIORITY", 0),
+        BackgroundServer(settings, clock_us=clock) as server,
+    ):
         yield server
 
 

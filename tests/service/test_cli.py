@@ -143,6 +143,8 @@ def test_a_port_that_is_taken_is_named(
     store = f"sqlite:///{tmp_path / 'taken.db'}"
     assert main(["serve", "--port", port, "--store", store]) == 2
     assert f"cannot listen on 127.0.0.1:{port}: Address already in use" in capsys.readouterr().err
+    assert main(["keys", "list", "--store", store]) == 0  # the next start makes and prints a key
+    assert "first start" not in capsys.readouterr().out
 
 
 def test_keys_are_made_listed_and_revoked(

@@ -96,7 +96,7 @@ def test_no_end_is_guessed(open_service: OpenService, planned: list[float]) -> N
 
 def test_an_end_must_be_to_come(open_service: OpenService) -> None:
     service = open_service()
-    with pytest.raises(InvalidInput, match=r"`until` must be a time to come, got '2023-11-14T"):
+    with pytest.raises(InvalidInput, match=r"`until` must be in the future, got '2023-11-14T"):
         opened(service, until_us=T0)
     opened(service, until_us=seconds(10))
     ended = pool(policy="paced-bayes", policy_settings={}, until_us=seconds(10), slots=3)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.goals import TRAFFIC, play_engine
-from slotwise.environments import BernoulliLinks
+from slotwise.environments import BernoulliLinks, IntervalLinks, SegmentLinks
 from slotwise.errors import InvalidInput
 from slotwise.policies import CUCB
 from slotwise.problem import Problem, Rule
@@ -55,9 +55,27 @@ def test_a_run_in_parts_is_the_run_as_a_whole() -> None:
 
 
 def test_bad_goals_are_named() -> None:
-    with pytest.raises(InvalidInput, match="of rule 'x' at least 0, or `clicks` or `budget`"):
+    with pytest.raises(InvalidInput, match="given for rule 'x', or `clicks` or `budget`"):
         GoalRule("x", [0])
-    with pytest.raises(InvalidInput, match="`page_views` must be some page views"):
-        simulate_goals(LINKS, [GoalRule("x", [0], views=1)], 1, [0, 0])
+    for name, wrong in (("views", -1), ("clicks", 1.5), ("budget", float("nan"))):
+        with pytest.raises(InvalidInput, match=f"`{name}` must be"):
+            GoalRule("x", [0], **{name: wrong})  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="`links` must be a list for rule 'x', got 2"):
+        GoalRule("x", 2, views=1)  # type: ignore[arg-type]
+    goal = GoalRule("x", [0], views=1)
+    with pytest.raises(InvalidInput, match="`page_views` must be from 1 to 1,000,000,000"):
+        simulate_goals(LINKS, [goal], 1, [0, 0])
+    with pytest.raises(InvalidInput, match="`page_views` must be from 1 to 1,000,000,000"):
+        simulate_goals(LINKS, [goal], 1, [2**63])
+    for interval_s in (0, 10**12):
+        with pytest.raises(InvalidInput, match="`interval_s` must be"):
+            simulate_goals(LINKS, [goal], 1, [5], interval_s=interval_s)
+    with pytest.raises(InvalidInput, match="`seed` must be at least 0, got -1"):
+        simulate_goals(LINKS, [goal], 1, [5], seed=-1)
+    one_slot = SegmentLinks([[0.3] * 3], [[0.5] * 3], [1.0], slot_weights=[1.0])
+    with pytest.raises(InvalidInput, match=r"`n_slots` must be as many as `slot_weights` \(1\)"):
+        simulate_goals(one_slot, [goal], 2, [5])
+    with pytest.raises(InvalidInput, match="`links` must be links with one page view a round"):
+        simulate_goals(IntervalLinks([0.3], [0.5], views_per_round=10), [goal], 1, [5])
     with pytest.raises(InvalidInput, match="`links` of rule 'x' must be links of the pool, got 9"):
         simulate_goals(LINKS, [GoalRule("x", [9], views=1)], 1, [5])

@@ -235,16 +235,13 @@ class MemoryReader(StoreReader):
         events: list[StoredEvent] = [item for kind in kinds for item in kind.values()]
         yield [item for item in events if since_us <= item.received_us < until_us]
 
-    def shown_since(self, pool_id: str, after: int, most: int = 2**62) -> ShownViews:
+    def shown_since(self, pool_id: str, after: int) -> ShownViews:
         """Return the place of the newest view of all, and how often each link is on those after."""
         stored = self._tables.stored
-        some = stored[max(after, len(stored) - most) :]
-        each = len(stored[after:]) / max(len(some), 1)
-        new = map(self._tables.decisions.get, some)
+        new = map(self._tables.decisions.get, stored[after:])
         views = [one for one in new if one is not None and one.pool_id == pool_id]
         shown = Counter(link.link_id for one in views for link in one.shown)
-        links = {link_id: round(each * n_shown) for link_id, n_shown in shown.items()}
-        return ShownViews(len(stored), round(each * len(views)), links)
+        return ShownViews(len(stored), len(views), dict(shown))
 
     def clicks_after(
         self, pool_id: str, since_us: int, after_us: int, closed_until_us: int

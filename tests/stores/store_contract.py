@@ -297,15 +297,6 @@ class StoreContract(StoreUpkeep):
         assert set(shown.values()) == {2}
         assert reads(store).shown_since("elsewhere", 0) == (later, 0, {})
 
-    def test_the_latest_views_stand_for_many(self, store: Store) -> None:
-        early, late = decision_row("d1"), decision_row("d2")
-        late = replace(late, shown=late.shown[:1])
-        store.commit([AppendDecision(decision=early), AppendDecision(decision=late)])
-        until, n_pages, shown = reads(store).shown_since("home", 0, 1)
-        assert (n_pages, shown) == (2, {late.shown[0].link_id: 2})
-        assert reads(store).shown_since("home", 0, 2) == reads(store).shown_since("home", 0)
-        assert reads(store).shown_since("home", until, 1) == (until, 0, {})
-
     def test_clicks_of_views_that_close_after_a_time(self, store: Store) -> None:
         store.commit([AppendDecision(decision=decision_row("d1")), click_row("d1")])
         read = reads(store)

@@ -181,6 +181,8 @@ def reproduce_command(
     """
     if out is None:
         out = Path("paper-quick" if quick else "paper")
+    if data is not None and not data.is_dir():
+        raise InvalidInput.of("data", "a directory that exists", str(data))
     plan = plan_paper(out, data, n_runs=runs, n_rounds=rounds, is_quick=quick)
     parts = out / "parts"
     refuse_to_shrink(plan)
@@ -269,7 +271,7 @@ def merge_command(
     ],
     into: Annotated[Path, Option(help="The folder of finished runs to fill.")],
 ) -> None:
-    """Put the finished runs of shards that were played on several machines into one folder.
+    """Merge the finished runs of shards that several machines played into one folder.
 
     The command that played them, without `--shard`, finds them there.
 

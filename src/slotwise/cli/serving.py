@@ -186,7 +186,7 @@ Examples:
 )
 keys_command.command("make", help="Make a key and print it, this once.")(make)
 keys_command.command("list", help="List the keys; their secrets are not known.")(list_keys)
-keys_command.command("revoke", help="Make a key useless for good.")(revoke)
+keys_command.command("revoke", help="Revoke a key permanently.")(revoke)
 
 
 @contextmanager

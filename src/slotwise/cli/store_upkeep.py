@@ -67,7 +67,7 @@ def forget_command(
     since: Annotated[str, Option(help="The first moment to forget, RFC 3339")],
     store: Annotated[str, Option(help="Store URL")] = Settings().store,
 ) -> None:
-    """Let the views that a key asked for since a time count no more.
+    """Exclude the page views that a key requested since a given time from all counts.
 
     For a key on a page that somebody misused. Revoke the key first. The rows stay; counters lose
     what these views added, and policies that learn view by view learn again from the rest.
@@ -92,7 +92,7 @@ def forget_command(
         change = ChangeRecord(*made, after=after)
         operation = ForgetViews(key_id=key, since_us=from_time(moment), change=change)
         [n_views] = opened.commit([operation])
-    print(f"{n_views} views count no more")
+    print(f"Excluded {n_views} page views from all counts.")
 
 
 _NOT_NEEDED = (
@@ -104,7 +104,7 @@ _NOT_NEEDED = (
 def set_back_command(
     store: Annotated[str, Option(help="Store URL")] = Settings().store,
 ) -> None:
-    """Set the times of a store back, after a clock that was ahead once.
+    """Correct the times of a store that was written while the clock was ahead.
 
     A store never counts back by itself: when its latest time is in the future, all feedback until
     then is late (the metric slotwise_store_ahead_seconds). This sets every time back by as much, so

@@ -4,7 +4,7 @@ A file has the machine code of one function for one set of argument types. Its n
 digest of all sources that determine the function, so editing a function that it calls, in whatever
 file, makes it compile again. Files lie in `NUMBA_CACHE_DIR`, or else in the user's cache folder, in
 one folder for each state of slotwise's sources. Folders that nobody has used for weeks are removed.
-Used by `cli` and `simulation`.
+Used by `__main__`, `internals`, `switch`, `cli` and `simulation`.
 """
 
 from __future__ import annotations

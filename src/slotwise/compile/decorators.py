@@ -3,7 +3,7 @@
 A decorator marks a plain Python function and returns it, so that interpreted code runs at full
 speed and nothing imports numba. `slotwise.compile.switch` decides when machine code is made, and
 `slotwise.compile.machine_code` makes it. Descriptions name the machine code on disk and tell the
-process that compiles what to compile. Used by `policies` and `selection`.
+process that compiles what to compile. Used by most of `compile`, and by `policies` and `selection`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Write figures to files; the same figure always gives the same bytes. Used by `cli`."""
+"""Write figures to files; the same figure always gives the same bytes.
+
+Used by `floor_price`, `paper_report`, `result_figures` and `cli`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The paper's claims, each judged on the results of one data set. Used by `cli`."""
+"""The paper's claims, each judged on the results of one data set.
+
+Used by `paper_report` and `cli`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""One panel: a metric over time, with a line and a band for every policy. Used by `cli`."""
+"""One panel: a metric over time, with a line and a band for every policy.
+
+Used by `canvas`, `claims`, `paper_report`, `result_figures` and `cli`.
+"""
 
 from __future__ import annotations
 

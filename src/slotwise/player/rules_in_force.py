@@ -1,6 +1,6 @@
 """The rules of a problem for the links of a player: settled for a page, and what they cost.
 
-Used by `selector`, `service` and `simulation`.
+Used by `player`, `selector`, `service` and `simulation`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Paced Bayes for visitors that differ: one price for all, a posterior for each.
 
-Used by `service`.
+Used by `paced_bayes`, `visitor_pages` and `service`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The price of the floor: best value for every floor, as a chain of exact pieces.
 
-Used by `cli`, `evaluation`, `selector` and `service`.
+Used by `solve_kinds`, `cli`, `evaluation`, `selector` and `service`.
 """
 
 from __future__ import annotations

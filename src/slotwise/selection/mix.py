@@ -1,8 +1,8 @@
 """The mix: how likely each link is to be on the page, without touching the links that are not.
 
 A page has few sure links, fewer open ones and at times a large group that ties exactly. Keeping the
-three apart makes a page view cost what the page costs, not what the pool costs. Used by `player`,
-`policies`, `service` and `simulation`.
+three apart makes a page view cost what the page costs, not what the pool costs. Used by most of
+`selection`, and by `player`, `policies`, `service` and `simulation`.
 """
 
 from __future__ import annotations

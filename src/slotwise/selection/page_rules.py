@@ -1,6 +1,7 @@
 """The rules of a page as arrays, with the buffers that a search for a page within them needs.
 
-Used by `player`, `policies`, `service` and `simulation`.
+Used by `page_within_rules`, `rules` and `solve_kinds`, and by `player`, `policies`, `service` and
+`simulation`.
 """
 
 from __future__ import annotations

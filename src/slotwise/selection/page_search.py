@@ -1,6 +1,6 @@
 """What the search for a page is made of: its scratch, its threshold, the order of what ties.
 
-Used by `policies`.
+Used by most of `selection`, and by `policies`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 `slotwise.selection.rules` says what is solved. Of each group only as many links are listed as could
 fill its slots, so a page costs one pass over the links. Once the price is enclosed, links that
 cannot be on a page at any price in between are no longer looked at. Links with equal rates in the
-same place of the order share their slots equally. Used by `player`, `policies` and `service`.
+same place of the order share their slots equally. Used by `frontier`, `rules`, `solve_kinds`,
+`player`, `policies` and `service`.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ whose range contains the floor: then a mix of best pages keeps the floor exactly
 
 Two pages, one with too few clicks and one with too many, are two lines under phi. The next price is
 where they meet. Rounding may put that point outside the interval of prices that is left; then the
-search steps inward from the nearer end. Used by `policies`.
+search steps inward from the nearer end. Used by most of `selection`, and by `policies`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Links above the threshold are sure. Links that tie at the threshold share what is left so that the
 floor is kept exactly, and links with equal estimates get equal probabilities: a tie is broken by
-chance alone, and only at the boundary. Used by `policies`.
+chance alone, and only at the boundary. Used by `floor_program`, `solve` and `policies`.
 """
 
 from __future__ import annotations

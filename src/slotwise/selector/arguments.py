@@ -1,4 +1,7 @@
-"""The arguments of a Selector that need more than one check. Used by `cli`."""
+"""The arguments of a Selector that need more than one check.
+
+Used by `report`, `selector` and `cli`.
+"""
 
 from __future__ import annotations
 

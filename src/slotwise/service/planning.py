@@ -22,7 +22,8 @@ import msgspec
 from slotwise.service.refusals import Conflict
 
 _COMMAND = (sys.executable, "-m", "slotwise", "plan", "--json-lines")
-_LOWEST_PRIORITY = 19
+PRIORITY = 19
+"""The lowest: deciding has the processor first."""
 _log = logging.getLogger(__name__)
 Line = dict[str, Any]
 
@@ -102,7 +103,7 @@ class _Run:
                 )
             if hasattr(os, "setpriority"):
                 with suppress(OSError):  # it has ended already
-                    os.setpriority(os.PRIO_PROCESS, process.pid, _LOWEST_PRIORITY)
+                    os.setpriority(os.PRIO_PROCESS, process.pid, PRIORITY)
             timer = threading.Timer(self._within_s, self._end_late)
             timer.start()
             with process:

@@ -302,7 +302,7 @@ def check_rules(pool: Pool, rules: Sequence[PoolRule], now_us: int) -> None:
             is_new = all(getattr(one, name) != goal for one in pool.settings.rules)
             if goal is not None and is_new and goal.until_us <= now_us:
                 until = to_time(goal.until_us).isoformat()
-                raise checked.error(f"{name}.until", "a time to come", until)
+                raise checked.error(f"{name}.until", "in the future", until)
 
 
 def dated_rules(pool: Pool, rules: Sequence[PoolRule], now_us: int) -> tuple[PoolRule, ...]:
@@ -370,7 +370,7 @@ def _check_currency(currency: str) -> None:
 
 def _check_end(until_us: int, after_us: int) -> None:
     if until_us < 0 or 0 < until_us <= after_us:
-        rule = "a time after 1970" if until_us < 0 else "a time to come"
+        rule = "a time after 1970" if until_us < 0 else "in the future"
         raise InvalidInput.of("until", rule, to_time(until_us).isoformat())
 
 

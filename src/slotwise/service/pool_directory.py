@@ -309,7 +309,7 @@ class PoolDirectory:
         return self._save_key(key, _change(now_us, by, "key.revoke", key_id, before, key))
 
     def forget_views(self, key_id: str, since_us: int, by: str, now_us: int) -> Future[int]:
-        """Let the views that a key asked for since a time count no more; their number.
+        """Exclude the views that a key requested since a time from all counts; return how many.
 
         Learning goes on without them. Raises `UnknownKey`.
         """

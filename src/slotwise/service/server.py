@@ -243,8 +243,8 @@ class _Run:
     ) -> None:
         self.service = open_service(settings, write_beside)
         try:
+            self._socket = _bind(settings)  # first: the admin key is printed only once
             signer, admin_key = make_first_keys(self.service, settings)
-            self._socket = _bind(settings)
         except SlotwiseError:
             self.service.close()
             raise

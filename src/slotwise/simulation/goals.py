@@ -14,10 +14,13 @@ from slotwise.errors import InvalidInput, whole_number
 from slotwise.player.link_pool import LinkPool
 from slotwise.player.pacing import HOUR_US, SECOND_US, Goal, GoalProgress, Goals, Traffic, pace
 from slotwise.player.rules_in_force import RulesInForce, check_links
-from slotwise.policies import Policy, default_policy
+from slotwise.policies import Policy, default_policy, make_policy
 from slotwise.problem import Problem, Rule
 from slotwise.selection.page_rules import PageRules
 from slotwise.simulation.engine import CLICKED, SETTLED, SHOWN, play_paced
+
+DAY_S = 86_400
+MAX_PAGE_VIEWS = 10**9
 
 
 @dataclass(frozen=True)
@@ -34,10 +37,17 @@ class GoalRule:
     budget: int | None = None
 
     def __post_init__(self) -> None:
-        asked = [one for one in (self.views, self.clicks, self.budget) if one is not None]
-        if not asked or min(asked) < 0:
-            rule = f"of rule {self.name!r} at least 0, or `clicks` or `budget` given"
-            raise InvalidInput.of("views", rule, self.views)
+        amounts = {name: getattr(self, name) for name in ("views", "clicks", "budget")}
+        asked = {name: amount for name, amount in amounts.items() if amount is not None}
+        if not asked:
+            rule = f"given for rule {self.name!r}, or `clicks` or `budget`"
+            raise InvalidInput.of("views", rule, None)
+        for name, amount in asked.items():
+            whole_number(name, amount, at_least=0)
+        if isinstance(self.links, str) or not isinstance(self.links, Sequence):
+            raise InvalidInput.of("links", f"a list for rule {self.name!r}", self.links)
+        for link in self.links:
+            whole_number("links", link, at_least=0)
 
 
 @dataclass(frozen=True)
@@ -61,7 +71,7 @@ def simulate_goals(
     *,
     click_floor: float = 0.0,
     rules: Sequence[Rule] = (),
-    policy: Policy | None = None,
+    policy: Policy | str | None = None,
     interval_s: int = 600,
     seed: int = 1,
 ) -> GoalRun:
@@ -80,8 +90,19 @@ def simulate_goals(
     True
     """
     counts = [whole_number("page_views", n, at_least=0) for n in page_views]
-    if not sum(counts):
-        raise InvalidInput.of("page_views", "some page views", list(page_views))
+    if not 0 < sum(counts) <= MAX_PAGE_VIEWS:
+        rule = f"from 1 to {MAX_PAGE_VIEWS:,} page views in all"
+        raise InvalidInput.of("page_views", rule, sum(counts))
+    n_slots = whole_number("n_slots", n_slots, at_least=1)
+    if not 1 <= whole_number("interval_s", interval_s, at_least=1) <= DAY_S:
+        raise InvalidInput.of("interval_s", f"from 1 to {DAY_S}", interval_s)
+    seed = whole_number("seed", seed, at_least=0)
+    if links.slot_weights and len(links.slot_weights) != n_slots:
+        rule = f"as many as `slot_weights` ({len(links.slot_weights)})"
+        raise InvalidInput.of("n_slots", rule, n_slots)
+    if links.views_per_round != 1:
+        rule = "links with one page view a round"
+        raise InvalidInput.of("links", rule, f"{links.views_per_round} views a round")
     caps = [Rule(one.name, one.links, at_most=min(n_slots, len(one.links))) for one in goals]
     problem = Problem(
         links.n_links,
@@ -94,7 +115,8 @@ def simulate_goals(
     )
     pacing = _Pacing(links, goals, problem, counts, interval_s * SECOND_US)
     ends = np.array(list(accumulate(counts)))
-    policy = default_policy() if policy is None else policy
+    if not isinstance(policy, Policy):
+        policy = default_policy() if policy is None else make_policy(policy)
     of_links, totals = play_paced(policy, links, problem, ends, seed, pacing.rules_now)
 
     def by_name(row: Floats) -> dict[str, int]:

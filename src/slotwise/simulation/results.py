@@ -1,6 +1,6 @@
 """The results of an experiment: totals over time of every policy and run, in one file.
 
-Used by `cli` and `figures`.
+Used by `gathering`, `series`, `cli` and `figures`.
 """
 
 from __future__ import annotations

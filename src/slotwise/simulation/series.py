@@ -1,6 +1,6 @@
 """`simulate` and the runs of experiment files: one queue, and finished results are reused.
 
-Used by `cli`.
+Used by `simulated_log` and `cli`.
 """
 
 from __future__ import annotations
@@ -90,6 +90,8 @@ def simulate(
     """
     n_rounds = whole_number("n_rounds", n_rounds, at_least=1)
     n_runs = whole_number("n_runs", n_runs, at_least=1)
+    if isinstance(policies, str):
+        raise InvalidInput.of("policies", f"a list, such as [{policies!r}]", policies)
     problem = Problem(
         links.n_links,
         n_slots,

@@ -6,6 +6,10 @@ Subclass a contract in your tests, say how to make what you wrote, and run pytes
 from slotwise.extras import naming_extra
 
 with naming_extra("`slotwise.testing`"):
+    import pytest
+
+    for _contract in ("environment_contract", "policy_contract"):  # failures show their values
+        pytest.register_assert_rewrite(f"slotwise.testing.{_contract}")
     from slotwise.testing.environment_contract import EnvironmentContract
     from slotwise.testing.policy_contract import PolicyContract
 

@@ -178,7 +178,7 @@ def test_views_of_a_stolen_key_are_forgotten(
     since = f"{to_time(theft_us):%Y-%m-%dT%H:%M:%SZ}"
     store = tmp_path / "store.db"
     assert main(["forget", "--key", "stolen", "--since", since, "--store", str(store)]) == 0
-    assert capsys.readouterr().out == "220 views count no more\n"
+    assert capsys.readouterr().out == "Excluded 220 page views from all counts.\n"
     opened = SqliteStore(store)
     assert verify(opened).mismatches == ()
     opened.close()

@@ -1,6 +1,6 @@
 """Sums of arrays, of all of them or below a cap, running sums, and lists of what is marked.
 
-Used by `policies` and `simulation`.
+Used by `rounding`, `policies` and `simulation`.
 """
 
 from __future__ import annotations

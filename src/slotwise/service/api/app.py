@@ -1,6 +1,6 @@
 """The ASGI application: route, check, call, answer; every failure becomes a problem answer.
 
-Used by `server`.
+Used by `__main__` and `server`.
 """
 
 from __future__ import annotations

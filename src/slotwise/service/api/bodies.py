@@ -1,4 +1,7 @@
-"""The types of fields and bodies that several resources share. Used by `cli`."""
+"""The types of fields and bodies that several resources share.
+
+Used by most of `api`, and by `cli`.
+"""
 
 from __future__ import annotations
 

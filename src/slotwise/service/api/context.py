@@ -1,6 +1,6 @@
 """What handlers have access to: the running service, its settings, limits and metrics.
 
-Used by `cli`, `demo` and `server`.
+Used by most of `api`, and by `cli`, `demo` and `server`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Notes on a pool, written, listed and removed; alerts, and a test of their webhook.
 
-Used by `server`.
+Used by `app` and `server`.
 """
 
 from __future__ import annotations

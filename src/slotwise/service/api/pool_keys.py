@@ -64,7 +64,7 @@ class ForgetBody(Strict, frozen=True, kw_only=True):
 
 
 class ForgottenAnswer(msgspec.Struct, frozen=True):
-    """How many views count no more."""
+    """How many page views were excluded from all counts."""
 
     views: int
 
@@ -132,7 +132,7 @@ async def revoke_key(context: ServiceContext, request: Request) -> KeyAnswer:
     example={"since": "2026-01-05T10:00:00Z"},
 )
 async def forget_views(context: ServiceContext, request: Request) -> ForgottenAnswer:
-    """Let the views that a key asked for count no more."""
+    """Exclude the page views that a key requested from all counts."""
     body: ForgetBody = request.body
     key_id, since_us = request.path_values["key_id"], from_time(body.since)
     forgotten = context.service.directory.forget_views(

@@ -147,12 +147,12 @@ CLIPPED_SALE = Outcome(
 QUARANTINED = Outcome(
     outcome="quarantined",
     reason="unknown-decision",
-    detail="no such decision yet; counted if it turns up within a day",
+    detail="no such decision yet; counted if it arrives within a day",
 )
 QUARANTINED_ADJUSTMENT = Outcome(
     outcome="quarantined",
     reason="unknown-conversion",
-    detail="no such conversion yet; counted if it turns up within a day",
+    detail="no such conversion yet; counted if it arrives within a day",
 )
 SUM_TOO_LARGE = Outcome(
     outcome="rejected",

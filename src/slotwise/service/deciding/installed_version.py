@@ -1,6 +1,6 @@
 """The pages of one published version: those of every visitor and those with constraints.
 
-Used by `reporting`.
+Used by `decider` and `reporting`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Draw pages with fixed inclusion probabilities. Used by `reporting`."""
+"""Draw pages with fixed inclusion probabilities.
+
+Used by `decider`, `installed_version` and `reporting`.
+"""
 
 from __future__ import annotations
 

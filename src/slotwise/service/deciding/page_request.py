@@ -1,6 +1,6 @@
 """The constraints of one page: checked against the pool, and written in one canonical form.
 
-Used by `cli` and `reporting`.
+Used by `decider`, `installed_version`, `cli` and `reporting`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""A request and its answer, in the form in which handlers use them. Used by `api` and `demo`."""
+"""A request and its answer, in the form in which handlers use them.
+
+Used by `routing`, `api` and `demo`.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Problem answers: every refusal is RFC 9457 `application/problem+json` with a stable `type`.
 
-Used by `api`, `demo` and `settings`.
+Used by most of `http`, and by `api`, `demo` and `settings`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Operations: how they are declared, and which one answers a method and a path. Used by `api`."""
+"""Operations: how they are declared, and which one answers a method and a path.
+
+Used by `openapi` and `api`.
+"""
 
 from __future__ import annotations
 

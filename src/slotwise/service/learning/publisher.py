@@ -1,4 +1,7 @@
-"""Make the versions of all pools, hand them to the decider and store them. Used by `service`."""
+"""Make the versions of all pools, hand them to the decider and store them.
+
+Used by `learner` and `service`.
+"""
 
 from __future__ import annotations
 

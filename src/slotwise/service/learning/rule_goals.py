@@ -15,10 +15,6 @@ from slotwise.service.published_version import Published, RuleCount
 from slotwise.service.records import SECOND_US, PacedRule, PoolRule, PoolSettings
 from slotwise.service.storage.sql_reads import StoreReader
 
-MAX_COUNTED = 1_000
-"""Page views of all pools that are read for a version to say what rules without goals have had: at
-ten thousand a second, reading each of them costs a thirtieth of deciding it."""
-
 
 class RuleProgress:
     """What the rules of a pool have delivered, and the bounds that their goals ask for now."""
@@ -35,10 +31,7 @@ class RuleProgress:
         """Add to each rule what came since the last call; a new one starts at 0."""
         before = {(one.name, one.since_us): one for one in self.counts}
         is_counting = bool(before or (pool.settings.until_us and self.counted_us))
-        has_goals = any(rule.has_goals for rule in pool.settings.rules)
-        most = 2**62 if has_goals or pool.settings.until_us else MAX_COUNTED
-        after = self.counted_to if is_counting else 2**62
-        shown = reader.shown_since(pool.settings.pool_id, after, most)
+        shown = reader.shown_since(pool.settings.pool_id, self.counted_to if is_counting else 2**62)
         if is_counting and self.counted_us:
             self.traffic.add(shown.n_pages, self.counted_us, now_us)
         counts = []

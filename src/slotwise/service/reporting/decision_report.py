@@ -1,4 +1,7 @@
-"""The report of one decision, and its rows in the round log. Used by `api`."""
+"""The report of one decision, and its rows in the round log.
+
+Used by `reporter`, `warehouse` and `api`.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The links of a pool as rows of a table: what each one does for the page, and why.
 
-Used by `api`.
+Used by `overview` and `api`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""How a pool is doing: counters and estimates turned into reports. Used by `api`."""
+"""How a pool is doing: counters and estimates turned into reports.
+
+Used by `overview`, `reporter`, `segments` and `api`.
+"""
 
 from __future__ import annotations
 

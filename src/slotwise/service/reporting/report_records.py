@@ -1,6 +1,6 @@
 """The records of which reports of the service consist; they compute nothing.
 
-Used by `alerting`, `api`, `observability` and `service`.
+Used by most of `reporting`, and by `alerting`, `api`, `observability` and `service`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Read how pools and decisions are doing, from the store and the versions in use.
 
-Used by `api` and `service`.
+Used by `overview`, `api` and `service`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What the rules of a pool deliver, what they cost and which of them contradict others.
 
-Used by `api`.
+Used by `reporter` and `api`.
 """
 
 from __future__ import annotations

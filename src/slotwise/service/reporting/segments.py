@@ -1,6 +1,6 @@
 """Segments: what visitors with each feature value bring, what they are shown, and slot weights.
 
-Used by `api`.
+Used by `reporter` and `api`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A click or sale belongs to the span in which its page was shown, so that a click rate divides clicks
 by the pages they were made on. Unlike the counters, these sums include what was received in windows
-that are still open: the newest spans still grow. Used by `alerting` and `reporting`.
+that are still open: the newest spans still grow. Used by `sql_reads`, `alerting` and `reporting`.
 """
 
 from __future__ import annotations

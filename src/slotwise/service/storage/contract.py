@@ -159,7 +159,7 @@ class ApplyFold(_Operation, frozen=True, kw_only=True):
 
 
 class ForgetViews(_Operation, frozen=True, kw_only=True):
-    """Let the views that a key proposed since a time count no more; answers their number.
+    """Exclude the views that a key requested since a time from all counts; answers how many.
 
     The rows stay. Counters lose what these views added, and policies that learn view by view
     learn again from the views that are left.

@@ -1,4 +1,7 @@
-"""The shared store: one PostgreSQL database, many replicas. Used by `service`."""
+"""The shared store: one PostgreSQL database, many replicas.
+
+Used by `contract`, `maintenance` and `service`.
+"""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ _CHUNK = 5_000
 
 
 class Forgotten(NamedTuple):
-    """The views of one pool that count no more."""
+    """The views of one pool that are excluded from all counts."""
 
     pool_id: str
     decision_ids: list[str]

@@ -1,7 +1,8 @@
 """The reads of the SQL stores, on one connection, and the SQL that both engines share.
 
 A statement has parameters with names (`:pool_id`) and, in braces, words for which each engine has
-its own SQL. It is translated once and run on the raw driver. Used by `learning` and `reporting`.
+its own SQL. It is translated once and run on the raw driver. Used by most of `storage`, and by
+`learning` and `reporting`.
 """
 
 from __future__ import annotations
@@ -621,24 +622,21 @@ class StoreReader:
             for rows in self._session.stream(sql, since_us=since_us, until_us=until_us):
                 yield list(map(kind.record, rows))
 
-    def shown_since(self, pool_id: str, after: int, most: int = 2**62) -> ShownViews:
+    def shown_since(self, pool_id: str, after: int) -> ShownViews:
         """Return the place of the newest view of all, and how often each link is on those after.
 
-        Views that another process is just storing may be left out. The latest `most` places stand
-        for all of them where there are more.
+        Views that another process is just storing may be left out.
         """
         [(until,)] = self._fetch("SELECT COALESCE(MAX(seq), 0) FROM decisions")
         if until <= after:
             return ShownViews(until, 0, {})
-        start = max(after, until - most)
-        among = {"pool_id": pool_id, "after": start, "until": until}
+        among = {"pool_id": pool_id, "after": after, "until": until}
         shown: Counter[str] = Counter()
-        n_pages, each = 0, (until - after) / (until - start)
+        n_pages = 0
         for rows in self._session.stream(ACTIVITY["pages_since"], **among):
             n_pages += len(rows)
             shown.update(schema.links_on([page for (page,) in rows]))
-        links = {link_id: round(each * n_shown) for link_id, n_shown in shown.items()}
-        return ShownViews(until, round(each * n_pages), links)
+        return ShownViews(until, n_pages, dict(shown))
 
     def clicks_after(
         self, pool_id: str, since_us: int, after_us: int, closed_until_us: int

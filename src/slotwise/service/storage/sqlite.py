@@ -1,4 +1,4 @@
-"""The embedded store: one SQLite file. Used by `cli`."""
+"""The embedded store: one SQLite file. Used by `maintenance`, `writer_process` and `cli`."""
 
 from __future__ import annotations
 

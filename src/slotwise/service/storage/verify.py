@@ -1,4 +1,7 @@
-"""Recompute every counter from the raw rows and demand equality. Used by `cli`."""
+"""Recompute every counter from the raw rows and demand equality.
+
+Used by `maintenance` and `cli`.
+"""
 
 from __future__ import annotations
 
