@@ -168,7 +168,7 @@ def test_a_store_is_migrated_to_the_tables_of_the_code(version: str, path: Path)
 
 def test_a_store_of_a_newer_version_is_refused(path: Path) -> None:
     SqliteStore(path).close()
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE alembic_version SET version_num = 'v9999'")
         connection.execute("UPDATE store_clock SET oldest_schema = 'v9998'")
     connection.close()
@@ -178,7 +178,7 @@ def test_a_store_of_a_newer_version_is_refused(path: Path) -> None:
 
 def test_a_store_of_a_newer_version_that_only_adds_is_used(path: Path) -> None:
     SqliteStore(path).close()
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE alembic_version SET version_num = 'v9999'")
     connection.close()
     store = SqliteStore(path)
@@ -196,7 +196,7 @@ def test_a_failed_migration_leaves_nothing_behind(
     monkeypatch.setattr("slotwise.service.storage.sqlite.upgrade", broken)
     with pytest.raises(RuntimeError, match="power cut"):
         SqliteStore(path)
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         assert connection.execute("SELECT name FROM sqlite_master").fetchall() == []
     connection.close()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -113,7 +114,7 @@ def test_charts_bear_sales_whose_sum_exceeds_64_bits(tmp_path: Path) -> None:
     store.commit([SavePool(pool=pool_row(), change=change_row("home"))])
     store.commit([AppendDecision(decision=decision_row("d1"))])
     store.commit([conversion_row(f"s{n}", "d1", IN_TIME_US) for n in range(3)])
-    with sqlite3.connect(tmp_path / "store.db") as connection:
+    with closing(sqlite3.connect(tmp_path / "store.db")) as connection, connection:
         connection.execute("UPDATE conversions SET revenue_micros = ?", (2**62 + 7,))
     connection.close()
     activity = reads(store).activity("home", 0, 3600 * SECOND_US, START_US)
