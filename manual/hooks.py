@@ -57,14 +57,25 @@ def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
 
 
 def with_closed_tables(markdown: str) -> str:
-    r"""Return the leaderboard with the table of each case in a part that the reader opens.
+    r"""Return the leaderboard with its long tables in parts that the reader opens.
 
     >>> with_closed_tables("| | policy | ratio |\n| --- | --- | --- |\n| 1 | a | 1.0 |\n")
     '<details markdown>\n<summary>All policies</summary>\n\n| | policy | ratio |\n...</details>\n'
     """
-    table = r"(^\| \| policy \| ratio \|.*\n(?:^\|.*\n)+)"
-    closed = r"<details markdown>\n<summary>All policies</summary>\n\n\1\n</details>\n"
-    return re.sub(table, closed, markdown, flags=re.MULTILINE)
+    for first_cells, summary in _CLOSED.items():
+        table = rf"(^{re.escape(first_cells)}.*\n(?:^\|.*\n)+)"
+        closed = rf"<details markdown>\n<summary>{summary}</summary>\n\n\1\n</details>\n"
+        markdown = re.sub(table, closed, markdown, flags=re.MULTILINE)
+    return markdown
+
+
+_CLOSED = {
+    "| | policy | ratio |": "All policies",
+    "| case | floor | best policy |": "All cases",
+    "| case | at least |": "Bounds of all cases",
+    "| on | aim |": "All aims",
+}
+"""The first cells of tables that start closed, and what opens them."""
 
 
 def on_page_content(html: str, **_: Any) -> str:

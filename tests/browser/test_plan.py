@@ -16,7 +16,7 @@ SOON_MS = 110_000
 
 @pytest.fixture(autouse=True)
 def as_important_as_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning, "_LOWEST_PRIORITY", 0)
+    monkeypatch.setattr(planning, "PRIORITY", 0)
 
 
 def simulate(page: Page, **typed: str) -> None:

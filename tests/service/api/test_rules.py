@@ -126,7 +126,7 @@ def test_goals_and_budgets_are_put_and_refused(admin: httpx.Client, pool: str) -
         ({"money": {**money, "currency": "USD"}}, "`budget.money` of rule 'campaign' must be in"),
         ({"cost_per_click": None}, "`budget.cost_per_click` of rule 'campaign' must be given"),
         ({"clicks": 3}, "`budget.clicks` of rule 'campaign' must be given, or `budget.money`"),
-        ({"until": "2020-01-01T00:00:00Z"}, "`budget.until` of rule 'campaign' must be a time to"),
+        ({"until": "2020-01-01T00:00:00Z"}, "`budget.until` of rule 'campaign' must be in the fut"),
     ):
         answer = put(admin, pool, {**rule, "budget": {**rule["budget"], **change}})
         [error] = problem_of(answer)["errors"]
