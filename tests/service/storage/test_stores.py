@@ -87,6 +87,7 @@ def test_decisions_are_stored_in_order_however_many(path: Path, n_decisions: int
         for view in reads(store).views_after("home", 0, None, 0, 1_000).views
     ]
     assert stored == names
+    store.close()
 
 
 def test_a_commit_leaves_nothing_to_the_garbage_collector(path: Path) -> None:
@@ -100,6 +101,7 @@ def test_a_commit_leaves_nothing_to_the_garbage_collector(path: Path) -> None:
     finally:
         gc.enable()
     assert left == []
+    store.close()
 
 
 def test_a_reader_sees_one_moment_while_others_commit(path: Path) -> None:
