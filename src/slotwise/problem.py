@@ -313,26 +313,18 @@ class Problem:
 
     def __repr__(self) -> str:
         """Return what was asked for, and no more: two levels read as they always did."""
-        parts = [f"n_links={self.n_links}", f"n_slots={self.n_slots}"]
-        parts.append(f"click_floor={self.click_floor}")
         further = {level: self.floors[level] for level in self.floors if level != self.levels[0]}
-        if self.levels != TWO_LEVELS:
-            parts.append(f"levels={self.levels}")
-        if further:
-            parts.append(f"floors={further}")
-        if self.rate_floors:
-            parts.append(f"rate_floors={dict(self.rate_floors)}")
-        if not self.rewards_last_level_only:
-            parts.append(f"rewards={dict(self.rewards)}")
-        if self.features:
-            parts.append(f"features={self.features!r}")
-        if self.slot_weights:
-            parts.append(f"slot_weights={self.slot_weights!r}")
-        if self.segment_floors:
-            parts.append(f"segment_floors={self.segment_floors}")
-        if self.rules:
-            parts.append(f"rules={self.rules}")
-        return f"Problem({', '.join(parts)})"
+        asked: dict[str, Any] = {
+            "levels": () if self.levels == TWO_LEVELS else self.levels,
+            "floors": further,
+            "rate_floors": dict(self.rate_floors),
+            "rewards": {} if self.rewards_last_level_only else dict(self.rewards),
+        }
+        names = ("features", "slot_weights", "segment_floors", "rules")
+        asked |= {name: getattr(self, name) for name in names}
+        plain = {name: getattr(self, name) for name in ("n_links", "n_slots", "click_floor")}
+        shown = plain | {name: value for name, value in asked.items() if value}
+        return f"Problem({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and copy by what was asked for; mappings that cannot change have no copies."""
