@@ -120,6 +120,38 @@ def importers() -> dict[str, set[str]]:
     return found
 
 
+def user_names(module: str, users: set[str]) -> set[str]:
+    """Name the users of a module as its first lines do.
+
+    A neighbour by its file, others by their folder; within the service by their room.
+    """
+    home, _, own = module.rpartition(".")
+    found = set()
+    for user in users - {home, f"{home}.{own}"}:
+        folder, _, name = user.rpartition(".")
+        depth = 2 if all(one.startswith("slotwise.service.") for one in (user, module)) else 1
+        found.add(name if folder == home else user.split(".")[depth])
+    return found
+
+
+def stale_users(module: str, text: str, users: set[str]) -> str:
+    """Return what is wrong with a sentence "Used by ...", or nothing."""
+    sentence = re.search(r"\bUsed by ([^.]*)\.", " ".join(text.split()))
+    if sentence is None:
+        return ""
+    actual, said = user_names(module, users), sentence[1]
+    most = re.search(r"most of (?:`(\w+)`|the (?:service|package))", said)
+    named = set(re.findall(r"`(\w+)`", said.replace(most[0], "") if most else said))
+    if most and not most[1]:
+        actual &= named
+    elif most:
+        home = module.rpartition(".")[0]
+        neighbours = {user.rpartition(".")[2] for user in users if user.rpartition(".")[0] == home}
+        actual -= (neighbours - named) | {most[1]}
+    wrong = sorted(named - actual), sorted(actual - named)
+    return f"{module}: not {wrong[0]}, but {wrong[1]}" if any(wrong) else ""
+
+
 def public_classes(path: Path) -> Iterator[str]:
     """Yield the classes that a module defines for others."""
     for statement in ast.parse(path.read_text()).body:
@@ -182,6 +214,28 @@ def test_a_small_module_belongs_into_its_only_importer() -> None:
         and lines_of_code(path) < MIN_CODE_LINES
     }
     assert found.keys() == SMALL_WITH_A_REASON.keys(), found
+
+
+def test_first_lines_name_those_who_use_a_module() -> None:
+    users = importers()
+    docstrings = {path: ast.get_docstring(ast.parse(path.read_text())) or "" for path in MODULES}
+    stale = [
+        stale_users(module_of(path), docstrings[path], users[module_of(path)]) for path in MODULES
+    ]
+    assert not list(filter(None, stale))
+
+
+def test_a_stale_list_of_users_is_found() -> None:
+    users = {"slotwise.service.api", "slotwise.service.api.app", "slotwise.service.server"}
+    module = "slotwise.service.api.notes"
+    assert stale_users(module, "Notes. Used by `app` and `server`.", users) == ""
+    assert stale_users(module, "Notes. Used by most of `api`, and by `server`.", users) == ""
+    assert (
+        stale_users(module, "Notes. Used by `app`.", users) == f"{module}: not [], but ['server']"
+    )
+    assert stale_users(module, "Used by `cli`, `app`, `server`.", users).endswith(
+        "not ['cli'], but []"
+    )
 
 
 def test_no_two_files_and_no_two_public_classes_share_a_name() -> None:

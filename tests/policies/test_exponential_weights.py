@@ -18,7 +18,7 @@ from slotwise.policies.exponential_weights import new_weights
 from slotwise.policies.policy import NO_SLOTS, NOBODY
 from slotwise.problem import Problem
 from slotwise.selection import dense_probabilities
-from slotwise.selection.vectors.totals import sum_below
+from slotwise.selection.passes import sum_below
 from tests.policies.playing import draw
 from tests.reference.policies import capped_probabilities
 from tests.selection.chance import is_plausible

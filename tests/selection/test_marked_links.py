@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from slotwise.compile import compiled_first, hot
-from slotwise.selection.vectors.totals import list_marked
+from slotwise.selection.passes import list_marked
 
 
 @compiled_first

@@ -12,7 +12,7 @@ from slotwise.compile import compiled_first, hot
 from slotwise.compile.decorators import LANES, WORD
 from slotwise.selection import page_search
 from slotwise.selection.page_search import find_threshold
-from slotwise.selection.vectors.score_passes import neighbours
+from slotwise.selection.passes import neighbours
 
 Floats = NDArray[np.float64]
 N_LINKS = 150

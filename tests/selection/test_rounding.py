@@ -23,7 +23,7 @@ from slotwise.selection import (
 )
 from slotwise.selection.mix import new_places, new_sums
 from slotwise.selection.rounding import round_entries
-from slotwise.selection.vectors.uniforms import chance_of
+from slotwise.selection.uniforms import chance_of
 from tests.reference.rounding import page_distribution, round_by_stretches, round_pair_by_pair
 from tests.selection.chance import is_plausible, is_plausibly_at_most
 

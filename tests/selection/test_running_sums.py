@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from slotwise.compile import compiled_first, hot
 from slotwise.selection.mix import new_places
-from slotwise.selection.vectors.totals import running_sums
+from slotwise.selection.passes import running_sums
 
 Floats = NDArray[np.float64]
 Links = NDArray[np.int64]

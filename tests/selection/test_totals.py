@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from slotwise.compile import compiled_first, hot
-from slotwise.selection.vectors.totals import total_of, total_of_products
+from slotwise.selection.passes import total_of, total_of_products
 
 
 @compiled_first

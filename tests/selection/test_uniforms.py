@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from slotwise.compile import compiled_first, hot
-from slotwise.selection.vectors.uniforms import draw_levels
+from slotwise.selection.uniforms import draw_levels
 
 ALL_ONES = 2**128 - 1
 

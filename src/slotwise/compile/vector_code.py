@@ -1,4 +1,4 @@
-"""Write passes in LLVM's vectors, such as those of `slotwise.selection.vectors.score_passes`.
+"""Write passes in LLVM's vectors, such as those of `slotwise.selection.passes`.
 
 Used by `internals`.
 """
@@ -72,12 +72,6 @@ def words_of(builder: Builder, n_entries: Any, size: int) -> Iterator[tuple[Any,
         yield start, builder.sub(wanted, start)
 
 
-def first_lanes(builder: Builder, n_numbers: Any, lanes: int) -> Any:
-    """Return a comparison that holds in the first lanes."""
-    numbers = ir.Constant(ir.VectorType(INT, lanes), list(range(lanes)))
-    return builder.icmp_signed("<", numbers, splat(builder, n_numbers, lanes))
-
-
 def load_lanes(builder: Builder, numbers: Any, place: Any, is_there: Any) -> Any:
     """Read some lanes of a vector from an array of doubles; the others are zero.
 
@@ -110,17 +104,10 @@ def reduce_lanes(builder: Builder, vector: Any, join: Callable[[Any, Any], Any])
     return builder.extract_element(vector, ir.Constant(ir.IntType(32), 0))
 
 
-def smaller(builder: Builder) -> Callable[[Any, Any], Any]:
-    """Return what joins two vectors by the smaller number of each lane."""
+def taking(builder: Builder, order: str) -> Callable[[Any, Any], Any]:
+    """Return what joins two vectors by the smaller ("<") or larger (">") number of each lane."""
     return lambda one, other: builder.select(
-        builder.fcmp_ordered("<", one, other, flags=["nnan", "nsz"]), one, other
-    )
-
-
-def larger(builder: Builder) -> Callable[[Any, Any], Any]:
-    """Return what joins two vectors by the larger number of each lane."""
-    return lambda one, other: builder.select(
-        builder.fcmp_ordered(">", one, other, flags=["nnan", "nsz"]), one, other
+        builder.fcmp_ordered(order, one, other, flags=["nnan", "nsz"]), one, other
     )
 
 
@@ -180,10 +167,10 @@ class _Neighbours:
         """Add a block of scores, of which the first `n_known` are counted already."""
         builder, below, above = self._builder, self._below.get(), self._above.get()
         is_above = builder.fcmp_ordered(">", block, self._bounds)
-        self._above.set(builder.select(is_above, smaller(builder)(above, block), above))
+        self._above.set(builder.select(is_above, taking(builder, "<")(above, block), above))
         # a comparison of its own: the compiler makes no masked maximum of the first one's opposite
         is_below = builder.fcmp_ordered("<=", block, self._bounds)
-        self._below.set(builder.select(is_below, larger(builder)(below, block), below))
+        self._below.set(builder.select(is_below, taking(builder, ">")(below, block), below))
         bits = builder.zext(builder.bitcast(is_above, ir.IntType(LANES)), INT)
         n_new = builder.ctpop(builder.lshr(bits, n_known))
         self._count.set(builder.add(self._count.get(), n_new))
@@ -191,8 +178,8 @@ class _Neighbours:
     def all(self, context: Any, signature: Any) -> Any:
         """Return the largest score at or below the bound, the least above it, and the count."""
         builder = self._builder
-        below = reduce_lanes(builder, self._below.get(), larger(builder))
-        above = reduce_lanes(builder, self._above.get(), smaller(builder))
+        below = reduce_lanes(builder, self._below.get(), taking(builder, ">"))
+        above = reduce_lanes(builder, self._above.get(), taking(builder, "<"))
         found = [below, above, self._count.get()]
         return context.make_tuple(builder, signature.return_type, found)
 
@@ -242,7 +229,7 @@ def _sums_code(context: Any, builder: Builder, signature: Any, arguments: Any) -
     count = Tally(builder, ir.Constant(INT, 0))
     totals = [Tally(builder, zero) for _ in range(2)]
     slope = Tally(builder, zero)
-    join = larger(builder)
+    join = taking(builder, ">")
 
     def add(at: Any, is_there: Any = None) -> None:
         """Add the links of a block; after the last whole one, those that are there."""
@@ -267,7 +254,8 @@ def _sums_code(context: Any, builder: Builder, signature: Any, arguments: Any) -
     n_done = builder.mul(n_blocks, size)
     n_left = builder.sub(n_entries, n_done)
     with builder.if_then(builder.icmp_unsigned("!=", n_left, ir.Constant(INT, 0))):
-        add(n_done, first_lanes(builder, n_left, LANES))
+        lanes = ir.Constant(ir.VectorType(INT, LANES), list(range(LANES)))
+        add(n_done, builder.icmp_signed("<", lanes, splat(builder, n_left, LANES)))
     sums = [reduce_lanes(builder, tally.get(), builder.fadd) for tally in totals]
     parts = [count.get(), *sums, reduce_lanes(builder, slope.get(), join)]
     return context.make_tuple(builder, signature.return_type, parts)

@@ -14,7 +14,7 @@ from slotwise.environments.environment import Environment
 from slotwise.errors import InvalidInput
 from slotwise.problem import TWO_LEVELS
 from slotwise.selection.solve import check_rates
-from slotwise.selection.vectors.uniforms import draw_levels
+from slotwise.selection.uniforms import draw_levels
 
 
 class BernoulliWorld(NamedTuple):

@@ -1,6 +1,7 @@
 """The links of a player: ids outside, dense places inside.
 
-Used by the player and by whoever reads link ids from a caller. Knows no policy.
+Used by `pages`, `player`, `rules_in_force`, `selector`, `service`, `simulation` and `testing`.
+Knows no policy.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """A page of a player: what may be on it, how likely each link is, and what came of it.
 
-Used by the player, the Selector and the service. Knows places and numbers, no policy.
+Used by `player`, `rules_in_force`, `selector`, `service` and `testing`. Knows places and numbers,
+no policy.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ from slotwise.selection.page_order import order_page
 from slotwise.selection.page_rules import PageRules
 from slotwise.selection.rounding import draw_by_groups
 from slotwise.selection.rules import SlotRule
-from slotwise.selection.vectors.uniforms import chance_of
+from slotwise.selection.uniforms import chance_of
 
 OWED = ("queue", "owed", "deficit", "segment_queue", "segment_owed")
 """What a policy owes the floor. Imported pages were shown by somebody else and owe nothing."""

@@ -1,7 +1,7 @@
 """The slots of a player's pages: their order, what was learned of them, and reports about it.
 
-Used by the player, by the service where it decides, and by the reports of both. The random
-process of an order is in `slotwise.selection.page_order`.
+Used by `player`, `selector` and `service`. The random process of an order is in
+`slotwise.selection.page_order`.
 """
 
 from __future__ import annotations

@@ -25,9 +25,8 @@ from slotwise.problem import Problem
 from slotwise.selection.confidence import cucb_bonus
 from slotwise.selection.mix import Mix, new_mix
 from slotwise.selection.page_search import Search, new_search
+from slotwise.selection.passes import aligned_zeros, total_of
 from slotwise.selection.share_slots import take_top_links
-from slotwise.selection.vectors.score_passes import aligned_zeros
-from slotwise.selection.vectors.totals import total_of
 
 NEVER_SHOWN = 1e150
 """Replaces 1 / sqrt(0): larger than any bound, so that links never shown come first."""

@@ -21,7 +21,7 @@ import numpy as np
 from slotwise.compile import hot, inner, switching
 from slotwise.policies.policy import Floats, Knowledge, Links, Policy, State
 from slotwise.problem import Problem, whole_number
-from slotwise.selection.vectors.totals import total_of
+from slotwise.selection.passes import total_of
 
 LOOKS_PER_MEMORY = 50
 

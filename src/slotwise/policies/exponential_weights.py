@@ -25,7 +25,7 @@ from slotwise.compile.decorators import LANES
 from slotwise.policies.policy import Feedback, Floats, Knowledge, Links, Policy, Visitor
 from slotwise.problem import Problem
 from slotwise.selection.mix import N_OPEN, Mix, new_mix
-from slotwise.selection.vectors.totals import sum_below
+from slotwise.selection.passes import sum_below
 
 LARGEST_LOG = 60.0
 """When a weight passes e to this power, all weights are taken relative to the largest."""

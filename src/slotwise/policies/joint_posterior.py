@@ -59,8 +59,8 @@ from slotwise.policies.link_posterior import (
 from slotwise.policies.policy import Floats, Links
 from slotwise.problem import Problem
 from slotwise.selection.page_search import Entries, Objective, Search
+from slotwise.selection.passes import list_marked, total_of_products
 from slotwise.selection.top_page import top_page
-from slotwise.selection.vectors.totals import list_marked, total_of_products
 
 SHAPE = 1.0
 """The smaller parameter of a prior."""
@@ -290,17 +290,17 @@ def _open_trials(posterior: JointPosterior, evidence: Evidence, level: int, link
 
 @inner
 def open_debt(
-    posterior: JointPosterior, evidence: Evidence, level: int, least: float, scratch: Floats
+    posterior: JointPosterior, evidence: Evidence, level: int, least: float, buffer: Floats
 ) -> float:
     """Return what the open pages are expected to lack of `least` outcomes of a level a page."""
     opened = evidence.open_views[level]
     if level > 0:
-        for link in range(len(scratch)):
-            scratch[link] = opened[link] * posterior.mean[0, link]
+        for link in range(len(buffer)):
+            buffer[link] = opened[link] * posterior.mean[0, link]
         for earlier in range(1, level):
-            for link in range(len(scratch)):
-                scratch[link] *= posterior.mean[earlier, link]
-        opened = scratch
+            for link in range(len(buffer)):
+                buffer[link] *= posterior.mean[earlier, link]
+        opened = buffer
     return least * evidence.open_pages[level] - total_of_products(opened, posterior.mean[level])
 
 
@@ -394,7 +394,7 @@ def margin_of_page(value: Floats, n_slots: int, search: Search) -> float:
 
 
 @inner
-def score_jointly(posterior: JointPosterior, worth: Floats, score: Floats, scratch: Floats) -> None:
+def score_jointly(posterior: JointPosterior, worth: Floats, score: Floats, buffer: Floats) -> None:
     """Write each link's bound on what showing it is worth, `worth` being that of each level.
 
     Blocks of links stay in the processor's first cache, and the loops over them have no branches,
@@ -404,7 +404,7 @@ def score_jointly(posterior: JointPosterior, worth: Floats, score: Floats, scrat
         end = min(begin + SCORED, len(score))
         means, variances, width = (
             score[begin:end],
-            scratch[: end - begin],
+            buffer[: end - begin],
             posterior.width[begin:end],
         )
         for k in range(len(means)):

@@ -65,7 +65,7 @@ class LinkEvidence(NamedTuple):
 
 
 class PosteriorSolution(NamedTuple):
-    """Scratch for one link: mean and variance of each parameter, and the parts that give them.
+    """Buffers for one link: mean and variance of each parameter, and the parts that give them.
 
     `small` is the covariance of the link and the values in `rest`, and `mixed` has a row for each
     value of the large feature: its entries of J with those, then its covariances with them.

@@ -110,7 +110,7 @@ class PacedBayesState(NamedTuple):
     score: Floats
     scored_at: Floats
     value: Floats
-    scratch: Floats
+    buffer: Floats
     search: Search
     price_search: Search
     mix: Mix
@@ -133,7 +133,7 @@ def _price_levels(state: PacedBayesState, without: int) -> None:
             debt = 0.0
             if state.evidence.open_pages[level] > 0.0:
                 least = queues.least[floor]
-                debt = open_debt(state.posterior, state.evidence, level, least, state.scratch)
+                debt = open_debt(state.posterior, state.evidence, level, least, state.buffer)
             price = priced(queues, floor, state.expected[floor], state.evidence.rounds, debt)
             queues.worth[level] += unit * price
 
@@ -151,11 +151,11 @@ def _expect_prices(state: PacedBayesState) -> None:
     for floor in range(len(queues.lengths)):
         _price_levels(state, floor)
         level = queues.levels[floor]
-        mean_worth(state.posterior, queues.worth, level, state.value, state.scratch)
+        mean_worth(state.posterior, queues.worth, level, state.value, state.buffer)
         unit = outcome_worth(state.posterior, queues.rewards, level)
         price = expect_price(
             state.value,
-            state.scratch,
+            state.buffer,
             queues.n_slots,
             queues.least[floor],
             MAX_EXPECTED * unit,
@@ -164,7 +164,7 @@ def _expect_prices(state: PacedBayesState) -> None:
         state.expected[floor] = price / unit
         is_short = is_short or price >= MAX_EXPECTED * unit
     _price_levels(state, NO_FLOOR)
-    mean_worth(state.posterior, queues.worth, 0, state.value, state.scratch)
+    mean_worth(state.posterior, queues.worth, 0, state.value, state.buffer)
     margin = UNBOUNDED
     if not is_short:
         margin = margin_of_page(state.value, queues.n_slots, state.price_search)
@@ -195,7 +195,7 @@ def _score_all(state: PacedBayesState) -> None:
     refresh_posteriors(state.posterior, state.evidence, True)
     if _has_open_pages(state):
         _price_levels(state, NO_FLOOR)
-    score_jointly(state.posterior, state.queues.worth, state.score, state.scratch)
+    score_jointly(state.posterior, state.queues.worth, state.score, state.buffer)
 
 
 @inner
@@ -251,14 +251,13 @@ def _choose_beside_group(state: PacedBayesState) -> None:
     if _find_above_group(state, changed):
         fill_up_from_group(group, n_slots, search, mix)
         return
-    score_jointly(posterior, state.queues.worth, score, state.scratch)
+    score_jointly(posterior, state.queues.worth, score, state.buffer)
     for level in range(len(state.scored_at)):
         state.scored_at[level] = state.queues.worth[level]
-    clicks = posterior.mean[0]
-    if find_above_group(group, score, clicks, 1.0, 0.0, n_slots, search, mix):
+    if find_above_group(group, score, n_slots, search, mix):
         fill_up_from_group(group, n_slots, search, mix)
     else:
-        take_top_links(score, clicks, 0.0, n_slots, search, mix)
+        take_top_links(score, posterior.mean[0], 0.0, n_slots, search, mix)
         keep_group(group, mix)
     for k in range(group.size[0]):
         score[mix.tied[k]] = HIDDEN
@@ -414,7 +413,7 @@ class PacedBayes(QueuePolicy):
             score=np.zeros(problem.n_links),
             scored_at=np.zeros(problem.n_levels),
             value=np.zeros(problem.n_links),
-            scratch=np.zeros(problem.n_links),
+            buffer=np.zeros(problem.n_links),
             search=new_search(problem.n_links),
             price_search=new_search(problem.n_links),
             mix=new_mix(problem.n_links),

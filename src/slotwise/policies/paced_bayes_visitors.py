@@ -134,7 +134,7 @@ class PacedBayesVisitorsState(NamedTuple):
     sight: Sight
     posterior: JointPosterior
     score: Floats
-    scratch: Floats
+    buffer: Floats
     search: Search
     mix: Mix
 
@@ -199,7 +199,7 @@ def _score_for(state: PacedBayesVisitorsState, visitor: Visitor) -> None:
     rate_for(state.regression.layout, state.sight, posterior, visitor, queues.n_slots)
     if state.evidence.open_pages[0] > 0.0:
         _discount_open(state)
-    score_jointly(posterior, queues.worth, state.score, state.scratch)
+    score_jointly(posterior, queues.worth, state.score, state.buffer)
 
 
 @hot
@@ -356,7 +356,7 @@ class PacedBayesVisitors(QueuePolicy):
             sight=new_sight(regression, evidence.rounds, evidence.views[0]),
             posterior=new_joint_posterior(problem, self.exploration),
             score=np.zeros(problem.n_links),
-            scratch=np.zeros(problem.n_links),
+            buffer=np.zeros(problem.n_links),
             search=new_search(problem.n_links),
             mix=new_mix(problem.n_links),
         )

@@ -22,7 +22,7 @@ from slotwise.selection.page_rules import PageRules
 from slotwise.selection.rounding import draw_by_groups, draw_page
 from slotwise.selection.several_floors import solve_floors
 from slotwise.selection.solve import solve
-from slotwise.selection.vectors.uniforms import chance_of
+from slotwise.selection.uniforms import chance_of
 
 KEPT_FLOOR = 1e-9
 """What is left of a floor that the pinned links keep: the policy still has a queue for it."""

@@ -34,8 +34,8 @@ from slotwise.policies.evidence import EvidencePolicy, WithMemory
 from slotwise.policies.policy import Feedback, Floats, Knowledge, Links, State, Visitor
 from slotwise.problem import Problem
 from slotwise.selection.page_search import Entries, Objective, Search
+from slotwise.selection.passes import total_of
 from slotwise.selection.top_page import top_page
-from slotwise.selection.vectors.totals import total_of
 
 #     Q <- [Q + h pages - outcomes]+          as page views settle
 #     score of a link = reward + (Q / V) * what it brings of the floor's level

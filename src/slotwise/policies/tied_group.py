@@ -71,34 +71,24 @@ def leave_group(group: TiedGroup, links: Links, mix: Mix) -> None:
 
 @inner
 def find_above_group(
-    group: TiedGroup,
-    value: Floats,
-    clicks: Floats,
-    value_weight: float,
-    price: float,
-    n_slots: int,
-    search: Search,
-    mix: Mix,
+    group: TiedGroup, score: Floats, n_slots: int, search: Search, mix: Mix
 ) -> bool:
     """Put the links above the group into `search`; say whether the group fills the page up."""
     size = group.size[0]
     if size < n_slots:
         return False
-    member = mix.tied[0]
-    key_of_group = value_weight * value[member] + price * clicks[member]
+    of_group = score[mix.tied[0]]
     n_above = n_equal = int64(0)
-    for begin in range(int64(0), len(value), BLOCK):
-        some, some_clicks = value[begin : begin + BLOCK], clicks[begin : begin + BLOCK]
+    for begin in range(int64(0), len(score), BLOCK):
+        some = score[begin : begin + BLOCK]
         n_higher = int64(0)
         for k in range(len(some)):
-            key = value_weight * some[k] + price * some_clicks[k]
-            n_higher += key > key_of_group
-            n_equal += key == key_of_group
+            n_higher += some[k] > of_group
+            n_equal += some[k] == of_group
         if n_higher > 0:  # in few blocks, and counting runs in vectors
             for k in range(len(some)):
                 search.entry[n_above] = begin + k
-                key = value_weight * some[k] + price * some_clicks[k]
-                n_above += key > key_of_group
+                n_above += some[k] > of_group
     search.sizes[N_CANDIDATES] = n_above
     return n_equal == size and n_above < n_slots
 

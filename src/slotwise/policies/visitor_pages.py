@@ -117,7 +117,7 @@ class Prospect(NamedTuple):
     worth: Floats
     rate: Floats
     score: Floats
-    scratch: Floats
+    buffer: Floats
     n_slots: int
 
 
@@ -179,7 +179,7 @@ def _choose_at(
     reward, size = prospect.worth[0], prospect.posterior.sales[UNIT]
     for price in prices:
         prospect.worth[0] = reward + price / size
-        score_jointly(prospect.posterior, prospect.worth, prospect.score, prospect.scratch)
+        score_jointly(prospect.posterior, prospect.worth, prospect.score, prospect.buffer)
         for k in range(n_links):
             value[k] = prospect.score[links[k]]
         take_top_links(value, clicks, 0.0, n_slots, buffers.search, buffers.mix)
@@ -201,7 +201,7 @@ def _choose_within(
     reward, size = prospect.worth[0], prospect.posterior.sales[UNIT]
     for price in prices:
         prospect.worth[0] = reward + price / size
-        score_jointly(prospect.posterior, prospect.worth, prospect.score, prospect.scratch)
+        score_jointly(prospect.posterior, prospect.worth, prospect.score, prospect.buffer)
         worth, score = prospect.worth, prospect.score
         score_boosted(prospect.posterior, worth, prospect.rewards, rules.boost, score)
         best_within(rules, score, prospect.rate[0])
@@ -380,7 +380,7 @@ def pages_of(state: PacedBayesVisitorsState, open_views: Open, prices: Floats) -
         worth=np.zeros(n_levels),
         rate=np.zeros((n_levels, n_links)),
         score=np.zeros(n_links),
-        scratch=np.zeros(n_links),
+        buffer=np.zeros(n_links),
         n_slots=state.queues.n_slots,
     )
     return VisitorPages(prospect, prices, tuple(state.segment_floors.places.tolist()))

@@ -27,6 +27,7 @@ from slotwise.arrays import Floats, Links, Whole
 from slotwise.compile import hot, inner, int64
 from slotwise.selection.mix import N_OPEN, N_SURE, N_TIED, TIED_SLOTS, Mix, new_mix
 from slotwise.selection.page_search import Entries, Search, new_search
+from slotwise.selection.passes import aligned_zeros
 from slotwise.selection.price_search import (
     BINDING,
     INFEASIBLE,
@@ -37,7 +38,6 @@ from slotwise.selection.price_search import (
 )
 from slotwise.selection.share_slots import share_slots
 from slotwise.selection.top_page import TIE
-from slotwise.selection.vectors.score_passes import aligned_zeros
 
 OUT, BAND, IN, TOP = range(4)
 

@@ -26,7 +26,7 @@ class Mix(NamedTuple):
 
     `sure[:n]` are on the page; `open[:n]` with probability `probabilities[:n]` each; `tied[:n]`
     share `sizes[TIED_SLOTS]` slots equally. The three expected sizes add up to `n_slots`.
-    `places` and `sums` are scratch for drawing a page.
+    `places` and `sums` are buffers for drawing a page.
     """
 
     sure: Links
@@ -39,12 +39,12 @@ class Mix(NamedTuple):
 
 
 def new_places(n_links: int) -> Links:
-    """Return the scratch `places` for so many open or tied links; one beyond may be written to."""
+    """Return the buffer `places` for so many open or tied links; one beyond may be written to."""
     return np.zeros(n_links + 1, np.int64)
 
 
 def new_sums(n_links: int) -> Floats:
-    """Return the scratch `sums` for so many open links."""
+    """Return the buffer `sums` for so many open links."""
     return np.zeros(n_links + 1)
 
 

@@ -25,7 +25,7 @@ import numpy as np
 from slotwise.arrays import Floats, Links
 from slotwise.compile import hot
 from slotwise.problem import EQUAL, LEARN, Problem
-from slotwise.selection.vectors.uniforms import next_uniform
+from slotwise.selection.uniforms import next_uniform
 
 FIRST_CLICKS = 10.0
 """Clicks a slot on pages in random order before the first page is ordered."""

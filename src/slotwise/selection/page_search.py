@@ -1,4 +1,4 @@
-"""What the search for a page is made of: its scratch, its threshold, the order of what ties.
+"""What the search for a page is made of: its buffers, its threshold, the order of what ties.
 
 Used by most of `selection`, and by `policies`.
 """
@@ -12,11 +12,11 @@ import numpy as np
 from slotwise.arrays import Floats, Links, Whole
 from slotwise.compile import inner, int64
 from slotwise.compile.decorators import LANES, WORD
-from slotwise.selection.vectors.score_passes import aligned_zeros, neighbours
+from slotwise.selection.passes import aligned_zeros, neighbours
 
 N_CANDIDATES, N_CERTAIN, IS_WARM, LAST_WEIGHS_VALUE, N_LISTED, IS_LISTED = range(6)
 LAST_PRICE, LAST_THRESHOLD, LAST_SLOPE, REACH, SURE_CLICKS, GAP, DRIFT = range(7)
-SCRATCH_SIZES, SCRATCH_NUMBERS = 6, 7
+BUFFER_SIZES, BUFFER_NUMBERS = 6, 7
 
 
 class Entries(NamedTuple):
@@ -35,7 +35,7 @@ class Objective(NamedTuple):
 
 
 class Search(NamedTuple):
-    """Scratch of a search: the candidates, the page's links first and its last link at the end.
+    """Buffers of a search: the candidates, the page's links first and its last link at the end.
 
     Candidate k is entry `entry[k]`. The first `sizes[N_CERTAIN]` of them are on the page whatever
     ties at its end, and bring `numbers[SURE_CLICKS]`; the others have score `first[k]`, and
@@ -60,7 +60,7 @@ class Search(NamedTuple):
 
 
 def new_search(n_links: int) -> Search:
-    """Return scratch for pages from at most `n_links` links."""
+    """Return the buffers for pages from at most `n_links` links."""
     n_padded = n_links + WORD
     return Search(
         entry=np.zeros(n_links, np.int64),
@@ -72,8 +72,8 @@ def new_search(n_links: int) -> Search:
         listed_value=aligned_zeros(n_padded),
         listed_clicks=aligned_zeros(n_padded),
         listed_score=aligned_zeros(n_padded),
-        sizes=np.zeros(SCRATCH_SIZES, np.int64),
-        numbers=np.zeros(SCRATCH_NUMBERS),
+        sizes=np.zeros(BUFFER_SIZES, np.int64),
+        numbers=np.zeros(BUFFER_NUMBERS),
     )
 
 

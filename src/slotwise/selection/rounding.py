@@ -28,8 +28,8 @@ from slotwise.selection.mix import (
     new_places,
     new_sums,
 )
-from slotwise.selection.vectors.totals import running_sums
-from slotwise.selection.vectors.uniforms import next_uniform
+from slotwise.selection.passes import running_sums
+from slotwise.selection.uniforms import next_uniform
 
 BELOW_ONE = 1.0 - 2.0**-52
 """A factor that makes every positive number smaller, by one or two units of its last bit."""
@@ -60,7 +60,7 @@ def round_entries(
 ) -> int:
     """Append to `shown` the entries that dependent rounding takes; return how many there are.
 
-    `sums` and `places` are scratch, as in a mix.
+    `sums` and `places` are buffers, as in a mix.
     """
     n_places = running_sums(entries, n_entries, len(shown), sums, places)
     held = int64(-1)
@@ -188,6 +188,6 @@ def dependent_rounding(probabilities: ArrayLike, rng: np.random.Generator) -> Li
         raise InvalidInput.of("probabilities", "a sum that is a whole number", total)
     n_links = len(entries)
     shown = np.empty(min(n_slots + 1, n_links), np.int64)
-    scratch = new_sums(n_links), new_places(n_links)
-    n_shown = switching(round_entries)(entries, n_links, rng, shown, 0, *scratch)
+    buffers = new_sums(n_links), new_places(n_links)
+    n_shown = switching(round_entries)(entries, n_links, rng, shown, 0, *buffers)
     return shown[:n_shown]

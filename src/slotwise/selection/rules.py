@@ -18,7 +18,7 @@ rest of the page.
 
 Rules that contradict each other are settled before: pins first, then links that are excluded, caps,
 guarantees, and the floor last. Among caps, and among guarantees, the rule listed first wins. Used
-by `player`, `selector` and `simulation`.
+by `frontier`, `solve_kinds`, `player`, `selector` and `simulation`.
 """
 
 from __future__ import annotations

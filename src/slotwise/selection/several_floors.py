@@ -13,7 +13,7 @@ one simplex method, each keeping what those before it reached:
 
 So floors that no page keeps give the mix that misses them by the smallest part, and with one floor
 the answer is that of `solve`. Links with equal value and demands share their slots equally. Used by
-`policies` and `selector`.
+`page_rules`, `page_within_rules`, `rules`, `policies` and `selector`.
 """
 
 from __future__ import annotations

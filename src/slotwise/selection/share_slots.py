@@ -21,6 +21,7 @@ from slotwise.selection.page_search import (
     Objective,
     Search,
 )
+from slotwise.selection.passes import split_page
 from slotwise.selection.price_search import BINDING, Price
 from slotwise.selection.top_page import (
     Found,
@@ -31,7 +32,6 @@ from slotwise.selection.top_page import (
     page_boundary,
     put_first,
 )
-from slotwise.selection.vectors.score_passes import split_page
 
 
 @inner

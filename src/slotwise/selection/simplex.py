@@ -39,7 +39,7 @@ VALUE_WEIGHT, SHORTFALL_WEIGHT, THRESHOLD, SHORTFALL_LIMIT, N_SLOTS = range(5)
 
 
 class Simplex(NamedTuple):
-    """The columns, the basis and scratch of a program of K links and J floors.
+    """The columns, the basis and buffers of a program of K links and J floors.
 
     `at` is the bound of a link outside the basis; `direction` is the way in which
     a variable may leave its bound: 1 up, -1 down, 0 not at all (basic, or fixed). Rows are

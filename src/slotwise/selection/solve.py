@@ -14,8 +14,8 @@ from slotwise.compile.decorators import WORD
 from slotwise.errors import InvalidInput
 from slotwise.selection.mix import N_OPEN, N_SURE, Mix
 from slotwise.selection.page_search import (
-    SCRATCH_NUMBERS,
-    SCRATCH_SIZES,
+    BUFFER_NUMBERS,
+    BUFFER_SIZES,
     Entries,
     Objective,
     Search,
@@ -104,8 +104,8 @@ def _has_one_number(clicks: Floats, mix: Mix) -> bool:
 
 
 @compiled
-def _new_scratch(integers: Whole, numbers: Floats, n_links: int) -> tuple[Search, Mix]:
-    """Return scratch whose arrays are rows of two tables: each allocation would cost 40 ns."""
+def _new_buffers(integers: Whole, numbers: Floats, n_links: int) -> tuple[Search, Mix]:
+    """Return buffers whose arrays are rows of two tables: each allocation would cost 40 ns."""
     n_padded = integers.shape[1]
     listed_value, listed_clicks = numbers[0], numbers[1]
     listed_value[n_links:n_padded] = 0.0
@@ -113,9 +113,9 @@ def _new_scratch(integers: Whole, numbers: Floats, n_links: int) -> tuple[Search
     links, sizes, of_mix, last = integers[0], integers[1], integers[2], numbers[2]
     for link in range(n_links):
         links[link] = link
-    sizes[:SCRATCH_SIZES] = 0
+    sizes[:BUFFER_SIZES] = 0
     of_mix[:4] = 0
-    last[:SCRATCH_NUMBERS] = 0.0
+    last[:BUFFER_NUMBERS] = 0.0
     search = Search(
         integers[3],
         numbers[3],
@@ -150,7 +150,7 @@ def solve_into(
         return 0.0, INVALID_RATES, 0.0, 0.0
     entries, n_padded = Entries(value, clicks, n_links), n_links + WORD
     integers, numbers = np.empty((9, n_padded), np.int64), np.empty((7, n_padded))
-    search, mix = _new_scratch(integers, numbers, n_links)
+    search, mix = _new_buffers(integers, numbers, n_links)
     if n_links >= SHORTLIST_POOL:
         shortlist = np.empty((2, n_links))
         guess = _price_of_shortlist(entries, n_slots, floor, search, shortlist)

@@ -6,10 +6,10 @@ A page is the `n_slots` links with the largest score; its threshold is the score
 A pass over a large pool lists the links above a cut that lies a little below the expected
 threshold, and the page is found in the list. A cut that proves too high is lowered: it changes the
 work, never the page. Of a small pool all links are scored and nothing is listed. Nothing here
-allocates: the caller owns the scratch arrays.
+allocates: the caller owns the buffers.
 
-The links of a page stand in the order of the pool, but for those that tie at its end. Used by
-`policies`.
+The links of a page stand in the order of the pool, but for those that tie at its end. Used by most
+of `selection`, and by `policies`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from slotwise.selection.page_search import (
     new_search as new_search,
     put_best_first,
 )
-from slotwise.selection.vectors.score_passes import (
+from slotwise.selection.passes import (
     list_at_least,
     neighbours,
     page_sums,

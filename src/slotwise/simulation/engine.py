@@ -30,7 +30,7 @@ from slotwise.selection.page_order import (
     order_page,
 )
 from slotwise.selection.page_rules import PageRules
-from slotwise.selection.vectors.totals import total_of
+from slotwise.selection.passes import total_of
 
 TOTAL, VIOLATION, DEFICIT = range(3)
 """What is recorded of every level, and of every floor on a rate, at a checkpoint."""

@@ -32,11 +32,11 @@ MAX_TABLE = 200_000
 
 @compiled
 def draw_pages(
-    mix: Mix, rng: np.random.Generator, pages: NDArray[np.int64], scratch: Floats
+    mix: Mix, rng: np.random.Generator, pages: NDArray[np.int64], buffer: Floats
 ) -> None:
     """Draw as many pages as `pages` has rows."""
     for page in pages:
-        draw_page(mix, rng, page, scratch)
+        draw_page(mix, rng, page, buffer)
 
 
 @compiled
@@ -46,11 +46,11 @@ def draw_grouped_pages(
     ends: Places,
     rng: np.random.Generator,
     pages: NDArray[np.int64],
-    scratch: tuple[Floats, Floats],
+    buffers: tuple[Floats, Floats],
 ) -> None:
     """Draw as many pages as `pages` has rows, group by group."""
     for page in pages:
-        draw_by_groups(probabilities, links, ends, scratch[0], rng, page, scratch[1])
+        draw_by_groups(probabilities, links, ends, buffers[0], rng, page, buffers[1])
 
 
 class _Groups:
@@ -62,13 +62,13 @@ class _Groups:
         of_group = groups[self._places]
         self._links = np.argsort(of_group, kind="stable")
         self._ends = np.cumsum(np.bincount(of_group))
-        self._scratch = np.zeros(len(self._places)), np.zeros(n_free)
+        self._buffers = np.zeros(len(self._places)), np.zeros(n_free)
 
     def draw(self, rng: np.random.Generator, n_pages: int, n_free: int) -> Places:
         """Draw pages, one a row, each in a random order."""
         pages = np.zeros((n_pages, n_free), np.int64)
         drawn_from = (self._probabilities, self._links, self._ends)
-        switching(draw_grouped_pages)(*drawn_from, rng, pages, self._scratch)
+        switching(draw_grouped_pages)(*drawn_from, rng, pages, self._buffers)
         return rng.permuted(self._places[pages], axis=1)
 
 
@@ -93,7 +93,7 @@ class PageMix:
     number for each link where rules are about groups of links.
 
     Pages are drawn in batches that grow with demand: a call of compiled code costs several times
-    as much as a draw. Drawing uses scratch arrays, so only one thread may draw at a time.
+    as much as a draw. Drawing uses buffers, so only one thread may draw at a time.
     """
 
     def __init__(

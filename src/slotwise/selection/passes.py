@@ -1,0 +1,231 @@
+"""Passes over arrays, several numbers at a time: scores of a page, sums, and lists of places.
+
+The compiler makes no vector code of a conditional minimum, of a sum of selected numbers or of a
+list of selected places, and a page is found by little else. A `vector_pass` is written in LLVM's
+vectors, which every processor has in some width (`slotwise.compile.vector_code`); here stands the
+same in plain Python, which runs where nothing is compiled and is what the tests compare with.
+
+Arrays of scores are padded to whole words of `WORD` numbers; a padded score is minus infinity. Used
+by most of `selection`, and by `policies` and `simulation`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotwise.arrays import Floats, Links
+from slotwise.compile import hot, inner, int64, vector_pass
+from slotwise.compile.decorators import LANES, WORD
+from slotwise.selection.mix import INTEGRAL
+
+LINE = 64
+"""Bytes in a line of memory: a vector that lies in two lines takes twice as long to read."""
+
+
+def aligned_zeros(n_numbers: int) -> Floats:
+    """Return zeros that start with a line of memory.
+
+    >>> aligned_zeros(3).ctypes.data % LINE
+    0
+    """
+    padded = np.zeros(n_numbers + LINE // 8)
+    start = -padded.ctypes.data % LINE // 8
+    return padded[start : start + n_numbers]
+
+
+@vector_pass
+def neighbours(scores: Floats, n_blocks: int, bound: float) -> tuple[float, float, int]:
+    """Return the largest score at or below `bound`, the least above it, and how many are above.
+
+    Where there is no such score, it is infinite.
+    """
+    below, above, n_above = -np.inf, np.inf, 0
+    for k in range(LANES * n_blocks):
+        if scores[k] > bound:
+            above = min(above, scores[k])
+            n_above += 1
+        else:
+            below = max(below, scores[k])
+    return below, above, n_above
+
+
+@vector_pass
+def score_all(
+    value: Floats,
+    clicks: Floats,
+    n_entries: int,
+    value_weight: float,
+    click_weight: float,
+    bound: float,
+    scores: Floats,
+) -> tuple[float, float, int]:
+    """Write value_weight * value + click_weight * clicks, then a word of minus infinity.
+
+    Return the `neighbours` of `bound` among these scores. Needs at least `LANES` entries.
+    """
+    for k in range(n_entries):
+        scores[k] = value_weight * value[k] + click_weight * clicks[k]
+    scores[n_entries : n_entries + WORD] = -np.inf
+    return neighbours(scores, (n_entries + LANES - 1) // LANES, bound)
+
+
+@vector_pass
+def page_sums(
+    scores: Floats, value: Floats, clicks: Floats, n_entries: int, bound: float, last: float
+) -> tuple[int, float, float, float]:
+    """Return how many scores are at least `bound`, with the sums of their values and clicks.
+
+    And the most clicks of a link whose score is `last`.
+    """
+    count, slope = 0, 0.0
+    sums = np.zeros((2, LANES))
+    for k in range(n_entries):
+        if scores[k] >= bound:
+            count += 1
+            sums[0, k % LANES] += value[k]
+            sums[1, k % LANES] += clicks[k]
+        if scores[k] == last:
+            slope = max(slope, clicks[k])
+    lanes = LANES
+    while lanes > 1:
+        lanes //= 2
+        sums = sums[:, :lanes] + sums[:, lanes : 2 * lanes]
+    return count, float(sums[0, 0]), float(sums[1, 0]), slope
+
+
+@vector_pass
+def split_page(
+    scores: Floats, n_words: int, certain: float, least: float, places: Links, ties: Links
+) -> tuple[int, int]:
+    """List the places of scores of at least `certain`, and of the others of at least `least`."""
+    n_certain = n_ties = 0
+    for k in range(WORD * n_words):
+        if scores[k] >= certain:
+            places[n_certain] = k
+            n_certain += 1
+        elif scores[k] >= least:
+            ties[n_ties] = k
+            n_ties += 1
+    return n_certain, n_ties
+
+
+@vector_pass
+def list_at_least(
+    value: Floats,
+    clicks: Floats,
+    n_entries: int,
+    value_weight: float,
+    click_weight: float,
+    cut: float,
+    listed: Links,
+    listed_value: Floats,
+    listed_clicks: Floats,
+) -> int:
+    """List the entries that score at least `cut`, in order; return how many they are.
+
+    Needs at least `WORD` entries.
+    """
+    count = 0
+    for i in range(n_entries):
+        if value_weight * value[i] + click_weight * clicks[i] >= cut:
+            listed[count] = i
+            listed_value[count] = value[i]
+            listed_clicks[count] = clicks[i]
+            count += 1
+    return count
+
+
+@hot
+def total_of(numbers: Floats) -> float:
+    """Return the sum of all numbers, from four sums that do not wait for each other.
+
+    One sum after the other takes four cycles a number, a large part of a round on a page of sixty
+    links. Whole numbers give the same sum in any order.
+    """
+    total_0 = total_1 = total_2 = total_3 = 0.0
+    n_whole = 4 * (len(numbers) // 4)
+    for k in range(0, n_whole, 4):
+        total_0 += numbers[k]
+        total_1 += numbers[k + 1]
+        total_2 += numbers[k + 2]
+        total_3 += numbers[k + 3]
+    for k in range(n_whole, len(numbers)):
+        total_0 += numbers[k]
+    return (total_0 + total_1) + (total_2 + total_3)
+
+
+@hot
+def total_of_products(numbers: Floats, factors: Floats) -> float:
+    """Return the `total_of` all products of a number and its factor, which are not stored."""
+    total_0 = total_1 = total_2 = total_3 = 0.0
+    n_whole = 4 * (len(numbers) // 4)
+    for k in range(0, n_whole, 4):
+        total_0 += numbers[k] * factors[k]
+        total_1 += numbers[k + 1] * factors[k + 1]
+        total_2 += numbers[k + 2] * factors[k + 2]
+        total_3 += numbers[k + 3] * factors[k + 3]
+    for k in range(n_whole, len(numbers)):
+        total_0 += numbers[k] * factors[k]
+    return (total_0 + total_1) + (total_2 + total_3)
+
+
+@vector_pass
+def sum_below(numbers: Floats, n_blocks: int, cap: float) -> tuple[float, int]:
+    """Return the sum of the numbers below the cap, and how many reach it, in whole blocks.
+
+    The compiler makes no vector code of such a sum.
+    """
+    blocks = numbers[: LANES * n_blocks].reshape(n_blocks, LANES)
+    sums = np.zeros(LANES)
+    for block in blocks:
+        sums += np.where(block < cap, block, 0.0)
+    while len(sums) > 1:
+        sums = sums[: len(sums) // 2] + sums[len(sums) // 2 :]
+    return float(sums[0]), int(np.sum(blocks >= cap))
+
+
+@inner
+def list_marked(marks: NDArray[np.bool_], listed: Links) -> int:
+    """List the links that are marked, in their order; return how many there are.
+
+    `listed` must have room for one more than all of them.
+    """
+    count = int64(0)
+    for link in range(len(marks)):
+        listed[count] = link
+        count += marks[link]
+    return count
+
+
+@inner
+def running_sums(entries: Floats, n_entries: int, n_slots: int, sums: Floats, places: Links) -> int:
+    """Write the sum before each entry and the sum of all: the input of rounding.
+
+    Every probability is first rounded to a multiple of the spacing of numbers as large as the page.
+    Sums of such multiples are exact: they are the same in any order, they never decrease, and they
+    stay the same where a probability is 0.
+
+    Entries that are sure or impossible add nothing. List in `places` the entries that are sure, and
+    those with which the sum reaches a whole number; return how many there are.
+    """
+    grid = 1.0
+    while 2.0 * grid <= n_slots:
+        grid *= 2.0
+    total = 0.0
+    upcoming = 1.0  # the whole number that the sum reaches next
+    count = int64(0)
+    sums[0] = 0.0
+    for i in range(n_entries):
+        probability = entries[i]
+        if probability >= 1.0 - INTEGRAL:
+            places[count] = i
+            count += 1
+        elif probability > INTEGRAL:
+            total += (probability + grid) - grid
+            if total + INTEGRAL >= upcoming:
+                upcoming += 1.0
+                places[count] = i
+                count += 1
+        sums[i + 1] = total
+    return count
