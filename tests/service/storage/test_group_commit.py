@@ -4,18 +4,30 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, suppress
+from pathlib import Path
+from random import Random
 from threading import Event, Thread
 from typing import Any
 
 import pytest
 
-from slotwise.service.records import ChangeRecord, Outcome
+from slotwise.service.records import ChangeRecord, DecisionRecord, Outcome
 from slotwise.service.refusals import StoreUnavailable
 from slotwise.service.storage import group_commit
-from slotwise.service.storage.contract import AppendDecision, Operation, RecordEvent, SavePool
+from slotwise.service.storage.contract import (
+    AppendDecision,
+    Operation,
+    RecordEvent,
+    SavePool,
+    ShownViews,
+)
 from slotwise.service.storage.group_commit import GroupCommitter
+from slotwise.service.storage.sql_reads import StoreReader
+from slotwise.service.storage.sqlite import SqliteStore
 from tests.service.rows import T0, click, decision, pool
 from tests.stores.memory_store import MemoryStore
 from tests.stores.store_rows import reads
@@ -256,3 +268,45 @@ def test_an_answer_and_a_refusal_at_once_settle_a_write_once() -> None:
     finally:
         sys.setswitchinterval(interval)
     assert all(one.answers.done() for one in writes)
+
+
+def test_committed_pages_are_counted_as_the_store_has_them(tmp_path: Path) -> None:
+    """Two pools, decisions that come twice, commits that fail and questions that fail."""
+    random, name, known = Random(5), 0, dict[int, DecisionRecord]()
+    places = {"home": 0, "away": 0}
+    counted = {pool_id: Counter[str]() for pool_id in places}
+    n_read = 0
+
+    class Reader(StoreReader):
+        def place_of(self, decision_id: str) -> int:
+            if random.random() < 0.05:
+                raise StoreUnavailable("the cable is out")
+            return super().place_of(decision_id)
+
+        def shown_since(self, pool_id: str, after: int, until: int | None = None) -> ShownViews:
+            nonlocal n_read
+            n_read += 1
+            return super().shown_since(pool_id, after, until)
+
+    with closing(SqliteStore(tmp_path / "store.db")) as store:
+        committer = GroupCommitter(store, 0.0, max_waiting=10, by_hand=True)
+        for _ in range(400):
+            for _ in range(random.randrange(6)):
+                name += random.random() < 0.99  # otherwise the last one comes again
+                page = (random.choice("abc"), "z")
+                new = decision(f"d{name}", pool_id=random.choice(["home", "away"]), links=page)
+                committer.append(AppendDecision(decision=known.setdefault(name, new)))
+            committer.commit_waiting()
+            pool_id = random.choice(sorted(places))
+            with suppress(StoreUnavailable), store.reading() as reader:
+                reader = Reader(reader._session)
+                found = committer.committed.shown_since(reader, pool_id, places[pool_id])
+                assert found.until >= places[pool_id]
+                places[pool_id] = found.until
+                counted[pool_id] += Counter(found.links)
+                counted[pool_id][""] += found.n_pages
+        for pool_id, place in places.items():
+            whole = reads(store).shown_since(pool_id, 0, place)
+            assert counted[pool_id] == Counter(whole.links) + Counter({"": whole.n_pages})
+            assert whole.n_pages > 200
+    assert 5 < n_read < 150  # of 400 questions

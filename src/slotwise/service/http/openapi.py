@@ -208,7 +208,7 @@ def _problem_answers(
         slugs |= {"invalid-json", "body-too-large", "unsupported-media-type"}
         slugs |= {"validation", "too-deep"}
     if operation.query is not None or _PATH_VALUE.search(operation.path):
-        slugs.add("validation")
+        slugs |= {"validation", "head-too-large"}
     by_protocol: dict[str, Any] = {}
     if (errors := operation.protocol_errors) is not None:
         content = {"application/json": {"schema": schema_of[str(errors.body)]}}

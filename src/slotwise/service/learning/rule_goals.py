@@ -5,7 +5,7 @@ Used by `pool_run`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -13,7 +13,11 @@ from slotwise.player.pacing import Goal, GoalProgress, Goals, Traffic, pace
 from slotwise.service.pool import Pool
 from slotwise.service.published_version import Published, RuleCount
 from slotwise.service.records import SECOND_US, PacedRule, PoolRule, PoolSettings
+from slotwise.service.storage.contract import ShownViews
 from slotwise.service.storage.sql_reads import StoreReader
+
+ShownSince = Callable[[StoreReader, str, int], ShownViews]
+"""Counts what a pool has shown after a place in the store, like `StoreReader.shown_since`."""
 
 
 class RuleProgress:
@@ -27,11 +31,12 @@ class RuleProgress:
         self.paced: tuple[PacedRule, ...] = published.paced_rules if published else ()
         self.traffic = Traffic(published.traffic if published else b"")
 
-    def count(self, reader: StoreReader, pool: Pool, now_us: int) -> None:
+    def count(self, reader: StoreReader, shown_since: ShownSince, pool: Pool, now_us: int) -> None:
         """Add to each rule what came since the last call; a new one starts at 0."""
         before = {(one.name, one.since_us): one for one in self.counts}
         is_counting = bool(before or (pool.settings.until_us and self.counted_us))
-        shown = reader.shown_since(pool.settings.pool_id, self.counted_to if is_counting else 2**62)
+        after = self.counted_to if is_counting else 2**62
+        shown = shown_since(reader, pool.settings.pool_id, after)
         if is_counting and self.counted_us:
             self.traffic.add(shown.n_pages, self.counted_us, now_us)
         counts = []

@@ -622,12 +622,13 @@ class StoreReader:
             for rows in self._session.stream(sql, since_us=since_us, until_us=until_us):
                 yield list(map(kind.record, rows))
 
-    def shown_since(self, pool_id: str, after: int) -> ShownViews:
+    def shown_since(self, pool_id: str, after: int, until: int | None = None) -> ShownViews:
         """Return the place of the newest view of all, and how often each link is on those after.
 
-        Views that another process is just storing may be left out.
+        Views that another process is just storing may be left out, and so are those after `until`.
         """
-        [(until,)] = self._fetch("SELECT COALESCE(MAX(seq), 0) FROM decisions")
+        if until is None:
+            [(until,)] = self._fetch("SELECT COALESCE(MAX(seq), 0) FROM decisions")
         if until <= after:
             return ShownViews(until, 0, {})
         among = {"pool_id": pool_id, "after": after, "until": until}
