@@ -29,7 +29,9 @@ from slotwise.policies.policy import (
     Counts,
     Knowledge,
     add_counts,
+    check_page,
     ignore_open,
+    is_own,
     moved_counts,
     new_counts,
     policy_for,
@@ -187,7 +189,7 @@ class Player:
         self.slots = slots
         self.visits = np.zeros((problem.n_levels, 2, sum(problem.feature_sizes)))
         """Settled pages and outcomes, by level and value of a feature."""
-        self._chooses, self._may_raise = chooses, may_raise(type(form))
+        self._chooses = chooses
         self._own_counts = new_counts(problem)
         self.open_views = np.zeros((problem.n_levels, problem.n_links))
         """Page views whose feedback has yet to come, by level and link. They are not learned, and
@@ -304,6 +306,8 @@ class Player:
             self._within, self._chosen = page.rules, chosen
             return
         entries.choose.call(self._state, visitor, self.form.rng_of_choice(rng))
+        if not is_own(self.form.choose):
+            check_page(self.policy, self._state.mix, self.problem.n_slots)
         if constraints is not None:
             probabilities = self._rest_filled(constraints, visitor, rng)
             self._chosen = explored(probabilities, explore, constraints.is_free)
@@ -465,7 +469,7 @@ class Player:
         The `learn` of slotwise's own policies cannot raise: feedback is checked before it is
         learned. One of another package may, at the second level of a page or halfway through.
         """
-        if not self._may_raise:
+        if is_own(self.form.learn):
             return learn(feedback)  # type: ignore[no-any-return]
         parts = self._state, self._own_counts, self.slots.order, self.visits, self.open_views
         before = copied_state(parts)
@@ -667,7 +671,7 @@ class Player:
         }
         form = self.policy.for_knowledge(self.problem, known)
         if type(form) is not type(self.form):  # another form of the same policy
-            self.form, self._entries, self._may_raise = form, None, may_raise(type(form))
+            self.form, self._entries = form, None
             self.state = form.start(self.problem)
         counts = Counts(arrays["views"].copy("C"), arrays["sums"].copy("C"))
         fresh = new_counts(self.problem)
@@ -689,13 +693,6 @@ class Player:
         self._own_counts = counts
         self.open_views[:] = 0.0
         self.state = form.restore(self.problem, known)
-
-
-def may_raise(policy: type[Policy]) -> bool:
-    """Say whether the `learn` of a policy comes from another package."""
-    learn: Any = policy.learn
-    module: str = getattr(learn, "py_func", learn).__module__
-    return module.partition(".")[0] != "slotwise"
 
 
 def copied_state(state: Any) -> Any:

@@ -17,7 +17,7 @@ from slotwise.arrays import Floats as Floats, Links as Links
 from slotwise.compile import hot, is_dispatcher, support_numba, switching
 from slotwise.errors import InvalidInput
 from slotwise.problem import Problem, whole_number
-from slotwise.selection.mix import Mix
+from slotwise.selection.mix import SUM_TOLERANCE, Mix, dense_probabilities, total_probability
 
 Knowledge = dict[str, Floats]
 Visitor = NDArray[np.int64]
@@ -302,6 +302,22 @@ def policy_for(policy: Policy, problem: Problem) -> Policy:
         rule = "paced-bayes, the default, where segments have floors"
         raise InvalidInput.of("policy", rule, policy.name)
     return player
+
+
+def is_own(function: Any) -> bool:
+    """Return whether a function of a policy is slotwise's own, not another package's."""
+    module: str = getattr(function, "py_func", function).__module__
+    return module.partition(".")[0] == "slotwise"
+
+
+def check_page(policy: Policy, mix: Mix, n_slots: int) -> None:
+    """Refuse probabilities that are not in [0, 1] or do not sum to the slots of the page."""
+    if not abs(switching(total_probability)(mix) - n_slots) <= SUM_TOLERANCE:  # also where NaN
+        chosen = dense_probabilities(mix)
+        name = f"probabilities` of the policy `{policy.name}"
+        rule = f"in [0, 1] and sum to n_slots ({n_slots})"
+        advice = f"these sum to {chosen.sum():.6g}; test the policy with PolicyContract"
+        raise InvalidInput.of(name, rule, chosen.round(6).tolist(), advice)
 
 
 def check_horizon(value: int | None) -> None:

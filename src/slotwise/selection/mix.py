@@ -18,6 +18,9 @@ from slotwise.compile import hot
 INTEGRAL = 1e-9
 """Probabilities this close to 0 or 1 are 0 or 1."""
 
+SUM_TOLERANCE = 1e-6
+"""How far the sum of a page's probabilities may be from the number of slots."""
+
 N_SURE, N_OPEN, N_TIED, TIED_SLOTS = 0, 1, 2, 3
 
 
@@ -86,6 +89,17 @@ def set_probabilities(mix: Mix, probabilities: Floats) -> None:
     mix.sizes[N_OPEN] = n_open
     mix.sizes[N_TIED] = 0
     mix.sizes[TIED_SLOTS] = 0
+
+
+@hot
+def total_probability(mix: Mix) -> float:
+    """Return the sum of all probabilities, and -1 where one is not in [0, 1]."""
+    total = float(mix.sizes[N_SURE] + mix.sizes[TIED_SLOTS])
+    for k in range(mix.sizes[N_OPEN]):
+        if mix.probabilities[k] < 0.0 or mix.probabilities[k] > 1.0:
+            return -1.0
+        total += mix.probabilities[k]
+    return total
 
 
 def dense_probabilities(mix: Mix) -> Floats:

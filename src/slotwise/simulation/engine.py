@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,10 +19,11 @@ from slotwise.environments import Environment
 from slotwise.player.link_pool import LinkPool
 from slotwise.player.rules_in_force import RulesInForce, check_links
 from slotwise.policies import Policy, State
-from slotwise.policies.policy import policy_for
+from slotwise.policies.policy import check_page, is_own, policy_for
 from slotwise.policies.within_rules import choosing_within, draw_within
 from slotwise.problem import Problem
 from slotwise.selection import draw_page
+from slotwise.selection.mix import SUM_TOLERANCE, total_probability
 from slotwise.selection.page_order import (
     PageOrder,
     expose,
@@ -146,6 +148,33 @@ def _page_of(choose: Callable[..., None]) -> Callable[..., None]:
         probabilities: Floats,
     ) -> None:
         choose(state, visitor, chance)
+        draw_page(state.mix, chance, shown, probabilities)
+
+    return page
+
+
+class UnlawfulPage(Exception):
+    """A policy chose probabilities that no page can have."""
+
+
+@loop_maker
+def _checked_page_of(choose: Callable[..., None]) -> Callable[..., None]:
+    """Return what chooses a page, checks its probabilities and draws it.
+
+    Machine code does not check bounds: a page of too many links would be written beyond its array.
+    """
+
+    def page(
+        state: Any,
+        rules: Any,  # noqa: ARG001
+        visitor: Any,
+        chance: Any,
+        shown: Any,
+        probabilities: Floats,
+    ) -> None:
+        choose(state, visitor, chance)
+        if abs(total_probability(state.mix) - len(shown)) > SUM_TOLERANCE:
+            raise UnlawfulPage
         draw_page(state.mix, chance, shown, probabilities)
 
     return page
@@ -281,7 +310,8 @@ def _functions(
     policy: Policy, environment: Environment, has_rules: bool
 ) -> tuple[Callable[..., None], ...]:
     kind = type(policy)
-    page = _page_within(choosing_within(kind)) if has_rules else _page_of(kind.choose)
+    page_of = _page_of if is_own(kind.choose) else _checked_page_of
+    page = _page_within(choosing_within(kind)) if has_rules else page_of(kind.choose)
     of_policy = (page, kind.learn, kind.rank, kind.note_open)
     return (*of_policy, environment.arriving, environment.serving)
 
@@ -352,4 +382,11 @@ def _player(
     play = compiled_first(_playing(*_functions(policy, environment, bool(problem.rules))))
     world = environment.world(n_rounds)
     streams = run_generator(seed, run, VISITORS), run_generator(seed, run, CHANCE)
-    return lambda buffers, first_round: play(state, world, buffers, first_round, *streams)
+
+    def play_rounds(buffers: RunBuffers, first_round: int) -> None:
+        with suppress(UnlawfulPage):
+            play(state, world, buffers, first_round, *streams)
+        if not (is_own(policy.choose) or problem.rules):  # also NaN, which the loop does not see
+            check_page(policy, state.mix, problem.n_slots)
+
+    return play_rounds

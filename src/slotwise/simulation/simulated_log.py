@@ -21,7 +21,7 @@ from slotwise.environments import BernoulliLinks, Environment
 from slotwise.errors import InvalidInput
 from slotwise.page_log import LoggedPage, LogWriter
 from slotwise.policies import Policy, Uniform, default_policy
-from slotwise.policies.policy import policy_for
+from slotwise.policies.policy import check_page, is_own, policy_for
 from slotwise.problem import Problem, Rule, is_finite_number, whole_number
 from slotwise.selection import dense_probabilities, dependent_rounding, draw_page
 from slotwise.selection.mix import explored
@@ -143,6 +143,8 @@ def _pages(experiment: Experiment, policy: Policy, explore: float, run: int) -> 
         visitor = np.zeros(len(environment.feature_sizes) + 1, np.int64)
         arrive(world, round_number, visitors, visitor)
         choose(state, visitor[:-1], chosen_by)
+        if not is_own(policy.choose):
+            check_page(policy, state.mix, problem.n_slots)
         probabilities = explored(dense_probabilities(state.mix), explore)
         shown, drawn = np.zeros(problem.n_slots, np.int64), np.zeros(problem.n_slots)
         if explore:

@@ -1,0 +1,80 @@
+"""A policy of another package whose probabilities are wrong is named, before a page is drawn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import pytest
+
+from slotwise import BernoulliLinks, Selector, simulate
+from slotwise.errors import InvalidInput
+from slotwise.policies import CountingPolicy, Counts, Mix, Problem, compiled, new_counts, new_mix
+from slotwise.selection import set_probabilities
+from slotwise.simulation import simulate_log
+
+LINKS = BernoulliLinks([0.5] * 4, [0.5] * 4)
+
+
+class State(NamedTuple):
+    counts: Counts
+    first: np.ndarray
+    then: np.ndarray
+    mix: Mix
+
+
+@compiled
+def choose(state, visitor, rng):  # type: ignore[no-untyped-def]
+    is_first = state.counts.views[0].sum() == 0.0
+    set_probabilities(state.mix, state.first if is_first else state.then)
+
+
+@compiled
+def learn(state, visitor, level, links, slots, probabilities, views, outcomes):  # type: ignore[no-untyped-def]
+    for k in range(len(links)):
+        state.counts.views[level, links[k]] += views[k]
+
+
+@dataclass(frozen=True)
+class Fixed(CountingPolicy):
+    """Shows the first page with some probabilities, and all others with other ones."""
+
+    name: ClassVar[str] = "fixed"
+    choose: ClassVar[Any] = staticmethod(choose)
+    learn: ClassVar[Any] = staticmethod(learn)
+    first: tuple[float, ...] = (0.5,) * 4
+    then: tuple[float, ...] = (0.5,) * 4
+
+    def start(self, problem: Problem) -> State:
+        pages = np.array(self.first), np.array(self.then)
+        return State(new_counts(problem), *pages, new_mix(problem.n_links))
+
+
+NAN = float("nan")
+MESSAGE = (
+    r"`probabilities` of the policy `fixed` must be in \[0, 1\] and sum to n_slots \(2\), got "
+)
+
+
+@pytest.mark.parametrize("wrong", [(0.9,) * 4, (0.1,) * 4, (1.0,) * 4, (NAN, 1.0, 0.5, 0.0)])
+@pytest.mark.parametrize("place", ["first", "then"])
+def test_wrong_probabilities_are_refused(
+    wrong: tuple[float, ...], place: str, tmp_path: Path
+) -> None:
+    policy = Fixed(**{place: wrong})
+    with pytest.raises(InvalidInput, match=MESSAGE):
+        simulate(LINKS, [policy], n_slots=2, n_rounds=50, n_runs=1)
+    with pytest.raises(InvalidInput, match=MESSAGE):
+        simulate_log(tmp_path / "log", LINKS, policy, 2, n_rounds=50, explore=0.0)
+    selector = Selector(range(4), 2, policy=policy)
+    if place == "then":
+        selector.update(selector.select(), clicks=[], revenue={})
+    with pytest.raises(InvalidInput, match=MESSAGE):
+        selector.select()
+
+
+def test_right_ones_are_not() -> None:
+    results = simulate(LINKS, [Fixed()], n_slots=2, n_rounds=50, n_runs=1)
+    assert results.n_rounds == 50
