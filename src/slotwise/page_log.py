@@ -24,9 +24,9 @@ __all__ = [
     "log_schema",
 ]
 
-# Rows stand in the order of `time_us`, and the rows of one page stand together. A log is one file
-# or a folder of files (`*.parquet`), read in the order of their names. The version of the format
-# is in the file's metadata; a file without it is read as version 1.
+# Rows are in the order of `time_us`, and the rows of one page are adjacent. A log is one file or a
+# folder of files (`*.parquet`), read in the order of their names. The version of the format is in
+# the file's metadata; a file without it is read as version 1.
 
 
 FORMAT_VERSION = 1
@@ -36,7 +36,7 @@ MAX_REVENUE_KEY = b"slotwise.log.max_revenue"
 VISITOR_PREFIX = "visitor."
 """The names of columns with features of visitors begin with this."""
 LEVELS = ("clicked", "revenue")
-"""The levels of feedback that every log has, in order; further ones stand under their names."""
+"""The levels of feedback that every log has, in order; further levels have their own columns."""
 
 REQUIRED_COLUMNS: Mapping[str, str] = {
     "page_id": "string",
@@ -144,9 +144,10 @@ class LoggedPage(NamedTuple):
 class LogWriter:
     """Append pages to a log: a folder of Parquet files, numbered as they are written.
 
-    Pages are kept in memory until a file is full or `flush` is called. A file appears whole or
-    not at all, so a log can be read while it grows, and what a stopped process had not flushed is
-    all that is lost. One process writes to one folder.
+    Pages are buffered until a file is full or `flush` is called. A file appears whole or not at
+    all, so a log can be read while it grows; a process that is killed loses only its buffer. Only
+    one process may write to a folder. An existing log is continued: further pages must be later
+    than its last page and have new ids, and the columns must be the same.
     """
 
     def __init__(
@@ -169,10 +170,17 @@ class LogWriter:
         self._schema = log_schema(optional, features, levels, max_revenue)
         self._folder.mkdir(parents=True, exist_ok=True)
         self._columns: dict[str, list[Any]] = {name: [] for name in self._schema.names}
+        self.last_us = self._end_of_log()
+        """The time of the last page in the log."""
         self._rows_a_file = rows_a_file
 
     def append(self, page: LoggedPage) -> None:
         """Add one page; pages must come in the order of their times."""
+        if page.time_us < self.last_us:
+            rule = f"at least {self.last_us}, the time of the last page in the log"
+            advice = f"to start a new log, delete the folder {self._folder} or name another one"
+            raise InvalidInput.of("time_us", rule, page.time_us, advice)
+        self.last_us = page.time_us
         rows = page.rows()
         for name, column in self._columns.items():
             column.extend(rows.get(name) or [None] * len(page.links))
@@ -188,6 +196,23 @@ class LogWriter:
         self._write(pyarrow.table(self._columns, schema=self._schema))
         for column in self._columns.values():
             column.clear()
+
+    def _end_of_log(self) -> int:
+        """Return the time of the last page that is there; refuse a log with other columns."""
+        import pyarrow.parquet
+
+        files = sorted(self._folder.glob("*.parquet"))
+        if not files:
+            return -(2**63)
+        schema = pyarrow.parquet.read_schema(files[-1])
+        kept, wanted = (
+            (one.names, (one.metadata or {}).get(MAX_REVENUE_KEY)) for one in (schema, self._schema)
+        )
+        if kept != wanted:
+            rule = "a new folder, or one whose log has the same columns and max_revenue"
+            raise InvalidInput.of("path", rule, str(self._folder))
+        times = pyarrow.parquet.read_table(files[-1], columns=["time_us"])["time_us"]
+        return int(times[-1].as_py()) if len(times) else -(2**63)
 
     def _write(self, table: pyarrow.Table) -> None:
         import pyarrow.parquet

@@ -13,6 +13,7 @@ import pytest
 from slotwise import Selector, default_policy
 from slotwise.errors import InvalidInput
 from slotwise.evaluation import BestMix, EvaluationSettings, LinkMix, evaluate, read_mix
+from slotwise.page_log import LoggedPage, LogWriter
 from slotwise.policies import POLICIES
 from slotwise.rounds import Decision
 from tests.selector.selectors import LINKS, new_selector, play
@@ -162,6 +163,20 @@ def test_a_second_log_goes_on_after_the_first(tmp_path: Path) -> None:
         "00000001.parquet",
         "00000002.parquet",
     ]
+
+
+def test_a_writer_continues_a_log_or_says_why_not(tmp_path: Path) -> None:
+    page = LoggedPage("first", 10, ["a"], [1.0], [False], [0.0])
+    for later in (page, page._replace(page_id="second", time_us=11)):
+        log = LogWriter(tmp_path / "log")
+        log.append(later)
+        log.flush()
+    assert evaluate(tmp_path / "log", LinkMix.of({"a": 1.0})).n_pages == 2
+    again = LogWriter(tmp_path / "log")
+    with pytest.raises(InvalidInput, match=r"`time_us` must be at least 11, .* got 10; .*delete"):
+        again.append(page)
+    with pytest.raises(InvalidInput, match="`path` must be a new folder, or one whose log has"):
+        LogWriter(tmp_path / "log", features=["device"])
 
 
 def test_a_log_is_a_folder(tmp_path: Path) -> None:

@@ -30,11 +30,10 @@ class _Entry:
 
 
 class PageJournal:
-    """Pages wait here until they and all before them are settled.
+    """Pages that are logged once they and all pages before them are settled.
 
-    A page that is still open when `max_waiting` later ones were chosen is logged as unsettled.
-    The order of the log is that of the decisions, whatever the order of the feedback: an order
-    that depended on feedback would make the log look better or worse than it was.
+    A page that is still open after `max_waiting` later ones is logged as unsettled. The log is in
+    the order of the decisions: an order that depended on feedback would bias evaluations.
     """
 
     def __init__(
@@ -55,7 +54,7 @@ class PageJournal:
         self._policy = policy
         self._max_waiting = max_waiting
         self._clock_us = clock_us or (lambda: time.time_ns() // 1000)
-        self._last_us = 0
+        self._last_us = self._writer.last_us  # the clock may have been set back since
         self._waiting: deque[_Entry] = deque()
         self._by_number: dict[int, _Entry] = {}
 
@@ -87,12 +86,12 @@ class PageJournal:
             entry.probabilities, entry.random_order = page.probabilities, page.is_in_random_order
 
     def flush(self) -> None:
-        """Write the settled pages that no open page precedes."""
+        """Write the settled pages that have no open page before them."""
         self._write_settled()
         self._writer.flush()
 
     def close(self) -> None:
-        """Write everything; open pages as unsettled."""
+        """Write all pages, open ones as unsettled."""
         while self._waiting:
             self._write_first()
         self._by_number.clear()
