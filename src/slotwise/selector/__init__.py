@@ -1,8 +1,8 @@
 """Selector, the object a program embeds, and what it reports.
 
 A `Selector` is a player with open pages (`open_pages`), a lock, a report and a file format
-(`selector_file`). Programs use it, and so do commands that count links. It may import `player` and
-what is below, so it needs numpy only.
+(`selector_file`). Programs and commands use it. It may import `player` and what is below, so it
+needs no optional package.
 """
 
 from slotwise.player.known_counts import KnownCounts, read_known_counts

@@ -23,12 +23,12 @@ CLICKS_AND_REVENUE = ("clicks", "revenue")
 """What the levels are called in feedback where a selector names no levels of its own."""
 
 MIN_WAIT = 10_000
-"""Pages that are waited for at least, counted by those chosen after them."""
+"""Pages chosen after an open page before it can count as lost."""
 NEVER = 2**62
 """No page has a number as large as this one."""
 
 Outcome = dict[Link, float]
-"""What a level brought: of the last level money, of the others 1 for each link."""
+"""The outcome of a level by link: an amount at the last level, 1 at the others."""
 
 
 @dataclass(slots=True)
@@ -77,7 +77,7 @@ class OpenPage:
         return replace(self, shown=order, probabilities=chosen, is_in_random_order=False)
 
     def with_feedback(self, given: Mapping[int, Any]) -> OpenPage:
-        """Return the page with what was said of some levels, or itself if nothing is new."""
+        """Return the page with feedback for some levels, or itself if nothing is new."""
         outcomes = list(self.outcomes)
         is_new = False
         for level, said in given.items():
@@ -92,27 +92,25 @@ class OpenPage:
         return OpenPage(*page, tuple(outcomes), self.visitor, self.is_in_random_order)
 
     def _added(self, level: int, said: Any) -> Outcome:
-        """Return what is known of a level once this is said.
+        """Return what is known of a level with this feedback.
 
-        Links that reached a level add up while the page is open; money is said once.
+        Links that reached a level add up while the page is open. The first revenue counts: a later
+        one is ignored, as it is once the page is settled.
         """
         name, known = self.level_names[level], self.outcomes[level]
         if level < len(self.outcomes) - 1:
             reached = self._links(name, said)
             return reached if known is None else known | reached
         earned = self._money(name, said)
-        if known is not None and known != earned:
-            rule = f"what was said before for this page ({known})"
-            raise InvalidFeedback(f"`{name}` must be {rule}, got {earned}")
-        return earned
+        return earned if known is None else known
 
     def ended(self) -> OpenPage:
-        """Return the page with every open level settled: nothing more happened."""
+        """Return the page with every open level settled as empty."""
         outcomes = tuple({} if known is None else known for known in self.outcomes)
         return replace(self, outcomes=outcomes)
 
     def news_since(self, before: OpenPage) -> Iterator[tuple[int, Outcome, int]]:
-        """Yield each level with news, what is new, and whether the level was open: 1, else 0."""
+        """Yield each level with new feedback, what is new, and 1 if the level was open, else 0."""
         for level, (known, outcome) in enumerate(zip(before.outcomes, self.outcomes, strict=True)):
             if outcome is None or outcome is known:
                 continue
@@ -162,22 +160,21 @@ class OpenPage:
 
 
 def new_token() -> str:
-    """Return a word that no other selector has, for the ids of pages."""
+    """Return a random token for the ids of the pages of one selector."""
     return os.urandom(8).hex()
 
 
 @dataclass
 class OpenPages:
-    """The open pages of one selector, oldest first, never more than `max_pages` of them.
+    """The open pages of one selector, oldest first, at most `max_pages` of them.
 
-    The id of a page is a token and the page's number. Every selector has a token of its own and
-    a loaded one gets a new token, so that a page which was chosen after the selector was saved
-    is never taken for the page with the same number after loading. `earlier` are the tokens
-    before that, each with the numbers that were issued under it.
+    The id of a page is a token and the page's number. A loaded selector gets a new token, so that a
+    page that was chosen after saving is not mistaken for the page with the same number after
+    loading. `earlier` are the tokens before that, each with the numbers issued with it.
 
-    The policy counts pages whose feedback is to come, from the choice of the next page on: pages
-    `counted_from` to `counted_to` that are open. Some pages never get any feedback. One that waits
-    twice as long as any settled page has waited, and at least `MIN_WAIT` pages, is counted no more.
+    The policy counts the open pages `counted_from` to `counted_to`: each page from the choice of
+    the next page on. A page that has waited twice as long as any settled page, and for at least
+    `MIN_WAIT` pages, is no longer counted: it may never get any feedback.
     """
 
     max_pages: int
@@ -220,17 +217,17 @@ class OpenPages:
         return self._pages.pop(next(iter(self._pages)))
 
     def is_counted(self, page: OpenPage) -> bool:
-        """Say whether the policy counts the open levels of a page."""
+        """Return whether the policy counts the open levels of a page."""
         return self.counted_from <= page.number <= self.counted_to
 
     def last_uncounted(self) -> OpenPage | None:
-        """Return the last page if it is open and to be counted from now on."""
+        """Return the last page if it is open and not counted yet."""
         page = self._pages.get(self.n_issued)
         is_due = max(self.counted_from, self.counted_to + 1) <= self.n_issued
         return page if is_due else None
 
     def waited_too_long(self) -> Iterator[OpenPage]:
-        """Yield pages that have been counted and are counted no more."""
+        """Yield pages that were counted and no longer are."""
         if self.longest_wait:
             first = self.n_issued - max(MIN_WAIT, 2 * self.longest_wait)
             while self.counted_from < first:
@@ -240,13 +237,13 @@ class OpenPages:
                     yield page
 
     def stop_counting(self) -> list[OpenPage]:
-        """Return the pages that are counted; none is from now on."""
+        """Stop counting open pages; return those that were counted."""
         counted = [page for page in self if self.is_counted(page)]
         self.counted_from = NEVER
         return counted
 
     def put(self, page: OpenPage) -> None:
-        """Keep a page while a level is open; drop it once all are settled."""
+        """Store a page while a level is open; remove it when all are settled."""
         self.longest_wait = max(self.longest_wait, self.n_issued - page.number + 1)
         if page.is_settled:
             self._pages.pop(page.number, None)
@@ -254,7 +251,7 @@ class OpenPages:
             self._pages[page.number] = page
 
     def find(self, page: Decision | str) -> OpenPage | None:
-        """Return the open page, or None if it is settled or forgotten; refuse strangers."""
+        """Return the open page, or None if it is settled or forgotten; refuse an unknown id."""
         page_id = page.id if isinstance(page, Decision) else page
         if isinstance(page_id, str):
             token, _, digits = page_id.rpartition("-")
@@ -273,22 +270,22 @@ class OpenPages:
 
 
 class Batch(NamedTuple):
-    """Totals of each link by level; None where a level is not settled. Money as it was given."""
+    """Totals of each link by level, None where a level is not settled; revenue is not scaled."""
 
     links: list[Link]
     views: Floats
     outcomes: list[Floats | None]
 
     def most_before(self, level: int) -> Floats:
-        """Return the totals of the nearest settled level before, which no total can exceed."""
+        """Return the totals of the last settled level before this one: an upper limit."""
         settled = [totals for totals in self.outcomes[:level] if totals is not None]
         return settled[-1] if settled else self.views
 
 
 def read_batch(views: Mapping[Any, int], given: Mapping[int, Any], names: tuple[str, ...]) -> Batch:
-    """Return the totals as arrays; refuse what no page views can have brought.
+    """Return the totals as arrays; refuse totals that are impossible.
 
-    `given` has the totals of each level that is settled, `names` what the levels are called.
+    `given` has the totals of each settled level, `names` the names of the levels.
     """
     last = len(names) - 1
     outcomes: list[Floats | None] = [None] * len(names)

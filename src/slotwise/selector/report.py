@@ -44,7 +44,7 @@ class Rate:
     """An estimated rate per view, 0 before any view, with a 95 % interval around it.
 
     The interval covers the true rate at least that often for a number of views that was fixed
-    beforehand; it makes no promise for the moment somebody picks because of what it shows.
+    beforehand, not at a moment chosen by looking at it.
     """
 
     estimate: float
@@ -71,11 +71,10 @@ def rate_of(total: float, n_views: float, scale: float = 1.0) -> Rate:
 class DeliveredReport:
     """Clicks and revenue per page view since the floor was last set, with 95 % intervals.
 
-    The intervals hold at all times at once: watching them and stopping when they please is
-    allowed. `status` judges the click floor by the clicks delivered, as
-    `slotwise.selection.floor_status` has it: `met` if their interval is above the floor, or
-    contains it and is known to within 10 % of the floor; `infeasible` if no page of these links
-    could have them; otherwise `learning`.
+    The intervals hold at all times at once, so you may stop at any moment. `status` compares the
+    delivered clicks with the click floor (`slotwise.selection.floor_status`): `met` if their
+    interval is above the floor, or contains it and is known to within 10 % of the floor;
+    `infeasible` if no page of these links reaches the floor; otherwise `learning`.
     """
 
     page_views: int
@@ -86,14 +85,14 @@ class DeliveredReport:
 
 
 class DeliveredTotals:
-    """Settled pages, what they brought and its square, of the first and of the last level."""
+    """Settled pages, their outcomes and the squares, of the first and of the last level."""
 
     def __init__(self) -> None:
         self._totals = [0.0] * 6
 
     @property
     def totals(self) -> Floats:
-        """Pages, what they brought and its squares: a row for the first level, one for the last."""
+        """Pages, outcomes and their squares: a row for the first level, one for the last."""
         return np.array(self._totals).reshape(2, 3)
 
     def note(
@@ -101,8 +100,8 @@ class DeliveredTotals:
     ) -> None:
         """Count settled pages of a level; levels between the first and the last do not matter.
 
-        `squares` is the sum over pages of the square of what each brought, or a larger number
-        where the pages are not known one by one.
+        `squares` is the sum of the squared outcomes of the pages, or an upper bound of it where
+        single pages are not known.
         """
         if level == 0:
             row = 0
@@ -119,7 +118,7 @@ class DeliveredTotals:
         self._totals = [0.0] * 6
 
     def restore(self, totals: Floats, n_slots: int) -> None:
-        """Take over what a file holds; files of the first format have no squares."""
+        """Restore the totals from a file; files of the first format have no squares."""
         if totals.shape == (2, 2):  # no page brings more than `n_slots`
             totals = np.column_stack([totals, n_slots * totals[:, 1]])
         if totals.shape != (2, 3) or not (np.isfinite(totals) & (totals >= 0)).all():
@@ -127,7 +126,7 @@ class DeliveredTotals:
         self._totals = totals.astype(np.float64).ravel().tolist()
 
     def report(self, problem: Problem, max_revenue: float, counts: Counts) -> DeliveredReport:
-        """Return rates per page view, and what they say of the floor; `counts` are of links."""
+        """Return rates per page view and the status of the floor; `counts` are those of links."""
         n_pages, clicks, squares, n_settled, revenue, revenue_squares = self._totals
         floor, n_slots = problem.click_floor, problem.n_slots
         interval = clicks_delivered(n_pages, clicks, squares, n_slots, floor)
@@ -177,7 +176,7 @@ class Money:
         return {link: amount / most for link, amount in earned.items()}
 
     def count_clipped(self, earned: Mapping[Link, float], pool: Container[Link]) -> None:
-        """Count what `scaled_page` clipped, of the links of the pool."""
+        """Count the amounts that `scaled_page` clipped, for links of the pool."""
         most = self.max_revenue
         if earned and max(earned.values()) / most > 1.0:
             over = [earned[link] for link in earned if earned[link] / most > 1.0 and link in pool]
@@ -206,7 +205,7 @@ class UnknownWord(UserWarning):
 
 
 class UnknownWords:
-    """How many values of visitors were outside their closed lists; the first one is warned of."""
+    """Counts values of visitors that are in no closed list, and warns of the first one."""
 
     def __init__(self) -> None:
         self.n = 0
@@ -225,11 +224,11 @@ class UnknownWords:
 
 
 class FloorUnreachable(UserWarning):
-    """No page of the links keeps the floor, by the estimates and by what was delivered."""
+    """No page of the links keeps the floor, by the estimates and by the delivered clicks."""
 
 
 def warn_unreachable(page: PageReport) -> None:
-    """Say that no page keeps the floor, and what one can have."""
+    """Warn that no page keeps the floor, with the most clicks that a page can have."""
     warnings.warn(
         f"no page of these links keeps click_floor={page.click_floor:g}: by the estimates, the "
         f"most expected clicks are {page.most_clicks:.3g}; lower it with `set_floor`",
@@ -246,15 +245,14 @@ N_TOP_LINKS = 3
 
 @dataclass(frozen=True)
 class PriceOfFloor:
-    """Best revenue against floor, in money a page view, at the present estimates.
+    """Best revenue against floor, in money per page view, at the present estimates.
 
-    `estimate` takes each link's mean so far; the `n_unseen` links without settled views bring
-    nothing in it, and all they can in `high`.
-    `low` takes the lower bounds of all click and revenue rates and `high` the upper ones. More
-    clicks or revenue of any link can only raise the best revenue at a floor, so where all bounds
-    hold, the true curve lies between the two at every floor: with probability at least 95 %, for
-    all floors at once and at whatever moment one looks. That is a promise about rates that stay;
-    the shadow prices have no such band.
+    `estimate` is computed from the means of all links; the `n_unseen` links without settled views
+    count as 0 in it, and as the maximum in `high`.
+    `low` is computed from the lower bounds of all click and revenue rates and `high` from the upper
+    ones. A higher rate of any link can only raise the best revenue at a floor, so if all bounds
+    hold, the true curve is between the two at every floor: with probability at least 95 %, for all
+    floors and at all times at once. This holds for constant rates; the shadow prices have no band.
     """
 
     estimate: Frontier
@@ -313,11 +311,11 @@ def _rate(total: float, n_views: float, width: float, bound: str) -> float:
 
 @dataclass(frozen=True)
 class VisitorReport:
-    """What visitors with one value of one feature brought, a page view.
+    """Clicks and revenue per page view of visitors with one value of one feature.
 
     `clicks` and `revenue` are means over page views whose feedback is settled, with a 95 %
-    interval; `top_links` are the likeliest links on the next page of a visitor of whom only this
-    is known. `click_floor` is the floor of these visitors, where they have one of their own.
+    interval; `top_links` are the most likely links on the next page of a visitor of whom only this
+    value is known. `click_floor` is the floor of this segment, if it has one.
     """
 
     feature: str
@@ -374,7 +372,7 @@ def report_columns(kind: Any, rows: Sequence[Any]) -> dict[str, list[object]]:
 
 
 def visitor_lines(rows: Sequence[VisitorReport]) -> list[str]:
-    """Return a sentence for every value that was seen."""
+    """Return a sentence for every value with page views."""
     return [
         f"{row.feature} {row.value}: {row.page_views} page views, "
         f"{_with_interval(row.clicks)} clicks{_floor(row)} and "
@@ -464,7 +462,7 @@ def _interval(rate: Rate) -> str:
 
 
 def _delivered_lines(delivered: DeliveredReport) -> list[str]:
-    """Return what page views brought so far, and whether that keeps the floor."""
+    """Return the delivered clicks and revenue per page view, and the status of the floor."""
     if not delivered.page_views:
         return ["delivered: nothing is settled yet"]
     clicks, revenue = delivered.clicks, delivered.revenue
@@ -532,7 +530,7 @@ class LinkReport:
 
 @dataclass(frozen=True)
 class FloorReport:
-    """One floor: what it asks for, what a page is expected to bring towards it, and its price.
+    """One floor, what a page is expected to contribute to it, and its price.
 
     Amounts of a floor on a rate are those above the rate, so it asks for 0.
     """
@@ -545,15 +543,14 @@ class FloorReport:
 
 @dataclass(frozen=True)
 class PageReport:
-    """What the next page is expected to bring, and what the floor costs.
+    """Expected clicks and revenue of the next page, and what the floor costs.
 
     `expected_clicks` and `expected_revenue` are those of the present probabilities at the
-    estimated rates. `status`, `shadow_price` (money given up for one more click a page view)
+    estimated rates. `status`, `shadow_price` (revenue given up for one more click per page view)
     and `most_clicks` (the most expected clicks that a page can have) come from the floor program
-    on the estimated rates, where a link without settled views counts as one that is clicked, and
-    earns the most, at every view: it may be, until it is seen. `floors` has every floor,
-    with what a page is expected to bring towards it; `status` is that of all of them together and
-    `shadow_price` that of the click floor.
+    on the estimated rates. In this program a link without settled views has the highest possible
+    rates. `floors` has every floor with the expected contribution of a page; `status` is that of
+    all of them together and `shadow_price` that of the click floor.
     """
 
     expected_clicks: float
@@ -654,7 +651,7 @@ def page_report(
     max_revenue: float,
     rules: Sequence[SlotRule] = (),
 ) -> PageReport:
-    """Return what pages drawn with these probabilities are expected to bring."""
+    """Return the expected clicks and revenue of pages with these probabilities."""
     rates, optimistic = (_means(counts, unseen) for unseen in (0.0, 1.0))
     if len(rules):
         reach = solve_rules(optimistic[0], optimistic[0], problem.n_slots, 0.0, rules).clicks
@@ -697,7 +694,7 @@ def _solve(
 
 
 def _demands(rates: Floats, problem: Problem) -> Floats:
-    """Return what each link brings towards each floor, one row a floor."""
+    """Return what each link contributes to each floor, one row per floor."""
     rows = [
         rates[floor.level] - (floor.rate * rates[floor.level - 1] if floor.rate else 0.0)
         for floor in problem.active_floors

@@ -1,4 +1,4 @@
-"""Selector: a policy, what it has learned, a random generator and link ids, to embed."""
+"""Selector: a policy with its state, link ids and a random generator, to embed in a program."""
 
 from __future__ import annotations
 
@@ -55,36 +55,35 @@ NOT_GIVEN = -1
 
 
 class Selector(Generic[AnyLink]):
-    """Choose links for page views and learn from what came of them.
+    """Choose the links of pages and learn from the feedback.
 
-    Links are any hashable ids. `policy` is a policy with its settings or the name of one; without
-    it the best one that needs no horizon and no tuning is used (`slotwise.default_policy`).
-    `horizon` is how many page views there will be, for policies that plan for a number of them and
-    for the default, which loses about 5 % less where it is right and more where it is too short.
-    `max_revenue` is the most a click can bring, in your money; it scales revenue to [0, 1], and
+    Links are any hashable ids. `policy` is a policy with its settings or the name of one; by
+    default `slotwise.default_policy`, which needs no horizon and no tuning. `horizon` is the number
+    of page views to expect. Some policies need it; the default loses about 5 % less with the right
+    one, and more with one that is too short.
+    `max_revenue` is the most that a click can earn, in your currency. It scales revenue to [0, 1];
     larger amounts are clipped and counted in the report.
-    `levels` names what can happen to a link, each step a part of the one before it, when that is
-    not a click and its revenue; `update` then takes the levels by name: of the last one money, of
-    the others the links that reached it. `floors`, `rate_floors` and `rewards` are those of
-    `slotwise.Problem`.
-    `max_open_pages` bounds the memory for pages whose feedback never comes: beyond it the
-    oldest are forgotten, and counted; feedback that comes for them later is ignored.
-    `explore` is the share of the page that random links get, so that every link keeps a small
-    probability and the log can be evaluated (`log_to`); it costs that share of what the policy's
-    page brings above a random one. 0 turns it off.
+    `levels` names the levels of feedback where they are not clicks and revenue; each level is
+    reached only through the one before it. `update` then takes the levels by name: an amount for
+    each link at the last level, the links that reached it at the others. `floors`, `rate_floors`
+    and `rewards` are those of `slotwise.Problem`.
+    `max_open_pages` limits the memory for pages that get no feedback: beyond it the oldest are
+    forgotten and counted, and later feedback for them is ignored.
+    `explore` is the share of random links on a page. It gives every link a positive probability, so
+    that the log can be evaluated (`log_to`). It costs this share of the difference between the
+    policy's page and a random page. 0 turns it off.
 
-    `features` declares what may be said of a visitor (`slotwise.features.Features`), for
-    `select(visitor=...)`; the floor is kept on average over all page views. `segment_floors` asks
-    for clicks per page view of a segment: `{"country": {"DE": 0.3}}`. `slot_weights` says how often
-    a link is clicked in each slot relative to the average slot: a list, "learn" (the default) to
-    find out, or "equal" where all slots are alike. The links worth most go to the best slots; where
-    slots are alike, pages are in random order. `rules` say how many slots of a page some links may
-    and must have (`slotwise.Rule`).
+    `features` declares the features of visitors for `select(visitor=...)`
+    (`slotwise.features.Features`); the floor is kept on average over all page views.
+    `segment_floors` sets click floors for segments: `{"country": {"DE": 0.3}}`. `slot_weights` are
+    the click rates of the slots relative to the average slot: a list, "learn" (the default) to
+    estimate them, or "equal" where all slots are alike. The most valuable links are placed in the
+    best slots; where slots are alike, the order is random. `rules` limit how many slots of a page
+    some links have (`slotwise.Rule`).
 
-    Safe to use from several threads: every method is one step, so the outcome is that of the
-    same calls in some order, and no page, click or sale is lost or counted twice. Which order
-    that is, and so which page a thread gets, is up to the threads. Each process needs a
-    selector of its own.
+    A selector can be used from several threads: every method holds a lock, so the result is that of
+    the same calls in some order, and no page, click or sale is lost or counted twice. Processes
+    cannot share a selector.
 
     >>> from slotwise.policies import CUCB
     >>> selector = Selector(links=["sale", "new", "blog"], n_slots=2, policy=CUCB(), seed=7)
@@ -158,7 +157,7 @@ class Selector(Generic[AnyLink]):
         self._lock = threading.RLock()
 
     def __repr__(self) -> str:
-        """Return links, page, policy and how many pages were chosen."""
+        """Return the problem, the policy and the number of pages."""
         asked = repr(self.problem).removeprefix("Problem(").removesuffix(")")
         asked = asked.replace(f", slot_weights={LEARN!r}", "")
         pages = f"{self._pages.n_issued} pages, {len(self._pages)} open"
@@ -180,7 +179,7 @@ class Selector(Generic[AnyLink]):
         return self._player.policy
 
     def knowledge(self) -> PlayerKnowledge:
-        """Return copies of what the policy knows: its arrays, counts, slots and words."""
+        """Return copies of what was learned: arrays of the policy, counts, slots and words."""
         with self._lock:
             return self._player.knowledge()
 
@@ -195,8 +194,8 @@ class Selector(Generic[AnyLink]):
     ) -> Decision[AnyLink]:
         """Choose the links of one page, for a visitor with these features.
 
-        Pinned links are on the page and excluded ones are not; the policy fills the rest of the
-        page, so the floor is still kept where it can be.
+        Pinned links are on the page and excluded ones are not. The policy chooses the rest of the
+        page so that the floor is kept if possible.
         """
         with self._lock:
             player, rng, journal = self._player, self._rng, self._journal
@@ -225,9 +224,10 @@ class Selector(Generic[AnyLink]):
             return decision  # type: ignore[return-value]
 
     def _count_open_pages(self) -> None:
-        """Count the last page as open if its feedback has yet to come.
+        """Count the last page as open if it has no feedback yet.
 
-        So late: a page whose feedback comes before the next is chosen was never open.
+        This happens when the next page is chosen, because a page with immediate feedback is never
+        counted as open.
         """
         pages = self._pages
         self._note_open(pages.last_uncounted(), 1.0)
@@ -236,7 +236,7 @@ class Selector(Generic[AnyLink]):
             self._note_open(page, -1.0)
 
     def _note_open(self, page: OpenPage | None, n_views: float) -> None:
-        """Count the open levels of a page as open, or no more."""
+        """Add the open levels of a page to the open views, or with -1 remove them."""
         if page is not None:
             for level in page.open_levels:
                 self._player.note_open(level, page.shown, n_views)
@@ -254,15 +254,16 @@ class Selector(Generic[AnyLink]):
     ) -> None:
         """Record feedback for a page, given as the `Decision` or its id.
 
-        `clicks` are the links that were clicked, `revenue` what each link earned; an empty one
-        says that there were none, None that it is not known yet. A selector with `levels` takes
-        those by name instead. Levels may come one at a time and in any order. A page is settled
-        once every level is known, or by `settle`; until then further clicks are added to those
-        known, and what comes later is ignored. Revenue is said once: saying the same twice changes
-        nothing, saying something else is refused. After an error everything is as before.
+        `clicks` are the links that were clicked, `revenue` is what each link earned. An empty
+        collection means that there was none, None that it is not known yet. A selector with
+        `levels` takes those by name instead. Levels may be recorded one at a time and in any order.
+        Further clicks are added while the page is open. Revenue is recorded once: add up all sales
+        of the page first, because later revenue for the same page is ignored. A page is settled
+        when every level is known, or by `settle`; feedback for a settled page is ignored. If an
+        error is raised, nothing has changed.
 
-        `shown` is the order in which the page was displayed, where that is not `page.shown`. It is
-        given with the first feedback of the page, or before it.
+        `shown` is the order in which the page was displayed, where that differs from `page.shown`.
+        Give it with the first feedback for the page, or before.
         """
         given = by_level(self._level_names, clicks, revenue, levels)
         with self._lock:
@@ -274,7 +275,7 @@ class Selector(Generic[AnyLink]):
                     self._pages.put(displayed)
 
     def settle(self, page: Decision | str) -> None:
-        """Say that nothing more will come of a page: what is not known by now did not happen."""
+        """Settle a page when no further feedback is expected: open levels count as empty."""
         with self._lock:
             found = self._pages.find(page)
             if found is not None:
@@ -316,11 +317,11 @@ class Selector(Generic[AnyLink]):
         """Learn from many page views at once, given as counts per link.
 
         `views` says how often each link was shown, `clicks` how often it was clicked and
-        `revenue` what those clicks earned in all; links without an entry had none. A selector
-        with `levels` takes those by name instead. None leaves that level open: then give the same
-        `views` again with the level that was missing. Counts of retired links are accepted and
-        teach nothing. Counts have no ids, so it is up to the caller to give each of them once.
-        Policies that need every page, with its probabilities, refuse counts.
+        `revenue` what those clicks earned in total; links without an entry had none. A selector
+        with `levels` takes those by name instead. None leaves a level open: give the same `views`
+        again later, with that level. Counts of retired links are ignored. Counts have no ids, so
+        the caller must give each of them only once. Policies that need every page with its
+        probabilities refuse counts.
         """
         given = by_level(self._level_names, clicks, revenue, levels)
         with self._lock:
@@ -355,7 +356,7 @@ class Selector(Generic[AnyLink]):
     # Changing the pool
 
     def add_links(self, links: Iterable[Link]) -> None:
-        """Let more links be shown; what is known of the others stays."""
+        """Add links to the pool; what was learned about the others is kept."""
         with self._lock:
             self._move_to(self._player.pool.with_links(links))
             self._n_pool_changes += 1
@@ -363,9 +364,9 @@ class Selector(Generic[AnyLink]):
                 self._retired.pop(link, None)
 
     def retire(self, links: Iterable[Link]) -> None:
-        """Show these links no more; what is known of the others stays.
+        """Remove links from the pool; what was learned about the others is kept.
 
-        Feedback that still comes for them is accepted and teaches nothing.
+        Later feedback for removed links is accepted and ignored.
         """
         with self._lock:
             before = self.links
@@ -375,9 +376,9 @@ class Selector(Generic[AnyLink]):
             self._retired.update(dict.fromkeys(link for link in before if link not in pool))
 
     def set_floor(self, click_floor: float | None = None, **floors: float) -> None:
-        """Ask for another click floor, or for other floors by level, from the next page on.
+        """Change the click floor, or the floors of other levels, from the next page on.
 
-        What is known stays; a queue keeps what is owed under the floor before.
+        What was learned is kept. A queue keeps its debt from the floor before.
         """
         with self._lock:
             clicks = self.problem.levels[0]
@@ -391,7 +392,7 @@ class Selector(Generic[AnyLink]):
     def set_rules(self, rules: Sequence[Rule]) -> None:
         """Replace the rules, from the next page on; an empty list removes them.
 
-        What is known stays; slots delivered are counted from here on.
+        What was learned is kept; `slots_delivered` is counted from here on.
         """
         with self._lock:
             changed = dataclasses.replace(self.problem, rules=rules)  # type: ignore[arg-type]
@@ -409,12 +410,12 @@ class Selector(Generic[AnyLink]):
             for level in page.open_levels if self._pages.is_counted(page) else ():
                 self._player.note_open(level, shown)
 
-    # Telling
+    # Reporting
 
     def report(self) -> Report:
-        """Return what is known: of each link, of the page, of the floor and of the feedback.
+        """Return the estimates of each link, the next page, the floor and counts of feedback.
 
-        Looking changes nothing: the next pages are the same with and without a report.
+        A report changes nothing: the next pages are the same with and without it.
         """
         with self._lock:
             player, problem, money = self._player, self.problem, self._money.max_revenue
@@ -455,7 +456,7 @@ class Selector(Generic[AnyLink]):
     def frontier(self) -> PriceOfFloor:
         """Return the best revenue for every click floor at the present estimates, with a band.
 
-        What the floor costs, and what another one would: in money a page view.
+        It shows what the floor costs and what another one would cost, per page view.
         """
         with self._lock:
             player, money = self._player, self._money.max_revenue
@@ -466,10 +467,10 @@ class Selector(Generic[AnyLink]):
     def log_to(self, path: str | os.PathLike[str], *, max_waiting: int = 100_000) -> None:
         """Log the pages from now on to the folder at `path`, for `slotwise evaluate`.
 
-        A page is written when its clicks and its revenue are settled and no page before it is
-        open; one that is still open after `max_waiting` others is logged as unsettled and left out
-        of evaluations. So settle every page, also one without clicks. Files of 500,000 rows
-        appear whole; `flush_log` writes what is ready, `close_log` everything.
+        A page is written when it and all pages before it are settled. A page that is still open
+        after `max_waiting` later ones is logged as unsettled and left out of evaluations. So settle
+        every page, also those without clicks. Files have 500,000 rows; `flush_log` writes the pages
+        that are ready, `close_log` all of them. A log that is in the folder is continued.
         """
         waiting = whole_number("max_waiting", max_waiting, at_least=1)
         with self._lock:
@@ -485,25 +486,25 @@ class Selector(Generic[AnyLink]):
             )
 
     def flush_log(self) -> None:
-        """Write the settled pages that no open page precedes."""
+        """Write the settled pages that have no open page before them."""
         with self._lock:
             if self._journal is not None:
                 self._journal.flush()
 
     def close_log(self) -> None:
-        """Write the rest of the log, open pages as unsettled, and log no more."""
+        """Write the rest of the log, with open pages as unsettled, and stop logging."""
         with self._lock:
             if self._journal is not None:
                 self._journal.close()
                 self._journal = None
 
-    # Keeping
+    # Saving
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to one file: links, policy, knowledge, open pages, random generator.
+        """Write everything to one file: links, policy, state, open pages, random generator.
 
-        `Selector.load` goes on from there page for page: saving arranges what is known as
-        loading will, so this selector and the loaded one choose the same from here on.
+        `Selector.load` continues from there: this selector and the loaded one choose the same pages
+        from here on.
         """
         with self._lock:
             save_selector(self, Path(path))
@@ -518,10 +519,10 @@ class Selector(Generic[AnyLink]):
 def start_from_counts(
     selector: Selector, counts: Sequence[KnownCounts], discount: float = 1.0
 ) -> None:
-    """Let a selector know counts of the past, each worth `discount` of a page view of its own.
+    """Import counts of the past, each with the weight `discount` of a page view.
 
-    Rates are learned from them. They owe the floor nothing and are not counted as delivered: the
-    promise begins with the first page that the selector chooses.
+    Rates are learned from them. They do not affect the click floor and are not counted as
+    delivered.
     """
     share = checked_share("discount", discount)
     with selector._lock:

@@ -1,4 +1,4 @@
-"""What of a selector goes into its file, and how it comes back. Used by `selector`."""
+"""Save a selector to a file and load it. Used by `selector`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ FORMAT = 2
 HEADER = "header"
 
 MAX_BYTES = 4 * 2**30
-"""The most that the arrays of a file may take in memory: more is damage or an attack."""
+"""Most bytes that the arrays of a file may take in memory; a larger file is refused."""
 
 
 def link_to_json(link: Link) -> Any:
