@@ -48,7 +48,7 @@ def test_the_first_page_compiles_nothing(policy: str, tmp_path: Path) -> None:
         )
 
     warmed = run("-m", "slotwise", "warm-up", policy)
-    assert "1 policies ready" in warmed.stdout
+    assert "1 policy compiled in" in warmed.stdout
     assert str(tmp_path) in warmed.stdout
     assert "slotwise: compiling" not in warmed.stderr
     assert run("-c", FIRST_PAGE.replace("POLICY", repr(policy))).stdout == "[]\n"

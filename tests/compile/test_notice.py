@@ -6,9 +6,10 @@ import io
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -38,6 +39,38 @@ def compiling_of(module: str) -> Any:
 OURS = compiling_of("slotwise.policies.paced_bayes")
 
 
+class Timer:
+    """A timer that fires when the clock is told to."""
+
+    daemon = False
+    started: ClassVar[list[Timer]] = []
+
+    def __init__(self, seconds: float, act: Callable[[], None]) -> None:
+        self.seconds, self.act = seconds, act
+
+    def start(self) -> None:
+        self.started.append(self)
+
+    def cancel(self) -> None:
+        if self in self.started:
+            self.started.remove(self)
+
+
+def test_a_timer_announces_one_long_function(clock: Clock) -> None:
+    said = io.StringIO()
+    notice = CompilingNotice(said, Timer)
+    compile_for(notice, clock, 0.5)
+    assert Timer.started == []
+    notice.on_start(OURS)
+    [timer] = Timer.started
+    assert timer.seconds == 1.5  # of two seconds in all
+    timer.act()
+    assert said.getvalue() == f"{NOTICE}\n"
+    notice.on_end(OURS)
+    compile_for(notice, clock, 60.0)
+    assert said.getvalue() == f"{NOTICE}\n"
+
+
 def compile_for(notice: CompilingNotice, clock: Clock, seconds: float, what: Any = OURS) -> None:
     notice.on_start(what)
     clock.now += seconds
@@ -46,7 +79,7 @@ def compile_for(notice: CompilingNotice, clock: Clock, seconds: float, what: Any
 
 def test_it_is_said_once_and_only_when_it_takes_long(clock: Clock) -> None:
     said = io.StringIO()
-    notice = CompilingNotice(said)
+    notice = CompilingNotice(said, Timer)
     for _ in range(4):
         compile_for(notice, clock, 0.5)
         clock.now += 100.0  # the program itself
@@ -58,21 +91,22 @@ def test_it_is_said_once_and_only_when_it_takes_long(clock: Clock) -> None:
 
 def test_functions_inside_others_count_once(clock: Clock) -> None:
     said = io.StringIO()
-    notice = CompilingNotice(said)
+    notice = CompilingNotice(said, Timer)
     notice.on_start(OURS)
     compile_for(notice, clock, 1.9)
     notice.on_end(OURS)
     assert said.getvalue() == ""
     notice.on_start(OURS)
     clock.now += 0.2
-    compile_for(notice, clock, 0.0)  # said while the outer one is still being compiled
+    compile_for(notice, clock, 0.0)
+    notice.on_end(OURS)
     assert said.getvalue() == f"{NOTICE}\n"
 
 
 def test_a_program_of_somebody_else_is_not_announced(clock: Clock) -> None:
     said = io.StringIO()
-    compile_for(CompilingNotice(said), clock, 60.0, compiling_of("mine"))
-    silent = CompilingNotice(said)
+    compile_for(CompilingNotice(said, Timer), clock, 60.0, compiling_of("mine"))
+    silent = CompilingNotice(said, Timer)
     silent.is_wanted = False
     compile_for(silent, clock, 60.0)
     assert said.getvalue() == ""

@@ -1,10 +1,13 @@
-"""`slotwise warm-up`: compile ahead of time what the first pages would wait for."""
+"""`slotwise warm-up`: compile ahead of time."""
 
 from __future__ import annotations
 
 import os
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from functools import partial
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
@@ -33,24 +36,32 @@ VARIANTS: tuple[dict[str, Any], ...] = (
     {"levels": ("click", "cart", "sale"), "floors": {"click": 0.3, "cart": 0.1}},
 )
 """Kinds of selectors for which a policy may have code of its own."""
+SERVICE_FEATURES: tuple[dict[str, Any], ...] = (
+    {},
+    {"device": ["phone", "desktop"], "country": "text", "new": "bool"},
+)
 
 
-def compile_policy(name: str) -> None:
+def compile_policy(name: str) -> Iterator[float]:
     """Compile and store what selectors, the service and experiments call with this policy.
 
-    A kind of selector that the policy refuses is left out, and so is the service or the engine
-    where its packages are missing.
+    Yields the share that is done. A kind of selector that the policy refuses is left out, and so is
+    the service or the engine where its packages are missing.
     """
     os.environ["SLOTWISE_COMPILE"] = "first"
     policy = _small(name)
-    for variant in VARIANTS:
-        try:
-            made = Selector(LINKS, N_SLOTS, policy=policy, horizon=1000, seed=1, **variant)
-            _play(made, {"device": "phone"} if "features" in variant else {})
-        except SlotwiseError:
-            continue
-    _serve(name)
-    _simulate(policy)
+    steps = [partial(_select, policy, variant) for variant in VARIANTS]
+    steps += [partial(_serve, name, *kind) for kind in product(SERVICE_FEATURES, (False, True))]
+    steps.append(partial(_simulate, policy))
+    for number, step in enumerate(steps):
+        yield number / len(steps)
+        step()
+
+
+def _select(policy: Policy, variant: dict[str, Any]) -> None:
+    with suppress(SlotwiseError):
+        made = Selector(LINKS, N_SLOTS, policy=policy, horizon=1000, seed=1, **variant)
+        _play(made, {"device": "phone"} if "features" in variant else {})
 
 
 def _small(name: str) -> Policy:
@@ -72,20 +83,18 @@ def _play(selector: Selector, visitor: dict[str, str]) -> None:
     selector.frontier()
 
 
-def _serve(name: str) -> None:
+def _serve(name: str, features: dict[str, Any], learns_slots: bool) -> None:
     try:
         from slotwise.service.records import PoolSettings
     except ModuleNotFoundError:
         return
     settings = {"probabilities": [N_SLOTS / len(LINKS)] * len(LINKS)} if name == "fixed-mix" else {}
     pool = PoolSettings("toy", N_SLOTS, 0.3, 1_000_000, "EUR", 1, 1, name, settings)
-    for features in ({}, {"device": ["phone", "desktop"], "country": "text", "new": "bool"}):
-        for learns in (False, True):
-            serve_pool(pool, features, learns)
+    serve_pool(pool, features, learns_slots)
 
 
 def serve_pool(pool: PoolSettings, features: dict[str, Any], learns_slots: bool) -> None:
-    """Let a service make, teach and report a pool of a few links: all that a service compiles."""
+    """Compile what a service needs: make a small pool, decide, learn and report."""
     from msgspec.structs import replace
 
     from slotwise.service.deciding.page_request import NO_CONSTRAINTS
@@ -136,10 +145,10 @@ def warm_up_command(
 ) -> None:
     """Compile policies to machine code and store it on disk, so that first pages are compiled.
 
-    For images and continuous integration. Without names, every policy is compiled. The machine
-    code is stored for this version of slotwise, of Python and of the processor; set NUMBA_CACHE_DIR
-    to choose the folder, and NUMBA_CPU_NAME=generic where the code runs on other processors than
-    this one.
+    Use it for container images and continuous integration. Without names, every policy is compiled,
+    which takes some minutes. The machine code is for this version of slotwise, of Python and for
+    this kind of processor; set NUMBA_CACHE_DIR to choose the folder, and NUMBA_CPU_NAME=generic if
+    the code will run on other processors.
 
     Examples:
 
@@ -153,7 +162,8 @@ def warm_up_command(
     started = time.perf_counter()
     with progress_bar("compiling") as tell:
         for number, name in enumerate(names):
-            tell(number / len(names), name)
-            compile_policy(name)
+            for share in compile_policy(name):
+                tell((number + share) / len(names), name)
     seconds = time.perf_counter() - started
-    typer.echo(f"{len(names)} policies ready in {seconds:.0f} s; stored in {cache_folder()}")
+    ready = "1 policy" if len(names) == 1 else f"{len(names)} policies"
+    typer.echo(f"{ready} compiled in {seconds:.0f} s; stored in {cache_folder()}")

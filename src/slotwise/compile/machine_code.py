@@ -121,32 +121,42 @@ def _plain_entry(function: Any) -> Any:
 
 
 class CompilingNotice(event.Listener):
-    """Measures how long functions of slotwise were compiled, and prints the notice once."""
+    """Measures how long functions of slotwise are compiled, and prints the notice once.
 
-    def __init__(self, stream: TextIO | None = None) -> None:
+    A timer prints it, because a single function may take much longer than `MIN_SECONDS`.
+    """
+
+    def __init__(self, stream: TextIO | None = None, timer: Any = threading.Timer) -> None:
         self.is_wanted = True
-        self._stream = stream
+        self._stream, self._new_timer = stream, timer
         self._depth, self._started, self._seconds = 0, 0.0, 0.0
+        self._timer: Any = None
 
     def on_start(self, happened: Any) -> None:
         """Note that a function is being compiled."""
         if _counts(happened):
             if self._depth == 0:
                 self._started = time.perf_counter()
+                if self.is_wanted:
+                    left = max(0.0, MIN_SECONDS - self._seconds)
+                    self._timer = self._new_timer(left, self._say)
+                    self._timer.daemon = True
+                    self._timer.start()
             self._depth += 1
-            self._say()
 
     def on_end(self, happened: Any) -> None:
         """Note that a function is compiled."""
         if _counts(happened) and self._depth:
-            self._say()
             self._depth -= 1
             if self._depth == 0:
                 self._seconds += time.perf_counter() - self._started
+                if self._timer is not None:
+                    self._timer.cancel()
+                if self._seconds > MIN_SECONDS:
+                    self._say()
 
     def _say(self) -> None:
-        so_far = self._seconds + time.perf_counter() - self._started
-        if self.is_wanted and so_far > MIN_SECONDS:
+        if self.is_wanted:
             self.is_wanted = False
             print(NOTICE, file=self._stream or sys.stderr, flush=True)
 
