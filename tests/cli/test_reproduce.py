@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -49,7 +50,12 @@ def test_a_second_time_nothing_is_run_and_the_same_is_said(
     monkeypatch.setattr(RunBlock, "play", refuse)
     assert main(["reproduce", *TINY, "--out", str(paper)]) == 0
     assert (paper / "report.md").read_text() == before
-    printed = capsys.readouterr().out
+    printed, told = capsys.readouterr()
+    first, second, *_ = told.splitlines()
+    assert first == f"reproducing the paper in {paper} (finished experiments are not run again)"
+    assert second.startswith("already finished, nothing was run")
+    assert "This is a quick look (3 runs of 60 rounds)" in printed
+    assert "undecided" not in printed
     assert f"report: {paper / 'report.html'}" in printed.replace("\n", "")
     assert "The paper's claims" in printed
     assert "Con-UCB γ/72" in printed
@@ -107,6 +113,22 @@ def test_ctrl_c_says_what_is_kept(
     assert main(command) == 130
     # Ten were played, and the sweep will use all of them again.
     assert "stopped: 20 of 192 runs are kept; the same command continues" in capsys.readouterr().err
+
+
+def test_ctrl_c_is_answered_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    once = iter([signal.SIGINT])
+
+    def play(_: RunBlock) -> None:
+        for one in once:
+            signal.raise_signal(one)
+
+    monkeypatch.setattr(RunBlock, "play", play)
+    assert main(["reproduce", *TINY, "--threads", "1", "--out", str(tmp_path)]) == 130
+    told = capsys.readouterr().err.splitlines()
+    first = told.index("stopping after the functions being compiled and the runs being played")
+    assert told[first + 1].startswith("stopped: 0 of 192 runs are kept")
 
 
 def test_on_the_original_files_a_floor_out_of_reach_is_reported(

@@ -135,7 +135,8 @@ def test_a_full_disk_says_what_is_kept_and_the_same_command_goes_on(
             ["figure-9"],
             "slotwise: no experiment file or shipped experiment is called figure-9; did you mean",
         ),
-        (["mine.toml", "--runs", "0"], "mine.toml: `n_runs`: Input should be greater than"),
+        (["mine.toml", "--runs", "0"], "slotwise: `--runs` must be at least 1, got 0"),
+        (["mine.toml", "--seed", "-1"], "slotwise: `--seed` must be at least 0, got -1"),
         (["mine.toml", "--threads", "0"], "`n_threads` must be at least 1, got 0"),
     ],
 )
@@ -151,9 +152,14 @@ def test_what_is_wrong_is_said_in_one_sentence(
 def test_the_help_shows_an_example(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("COLUMNS", "80")
     assert main(["simulate", "--help"]) == 0
-    assert "slotwise simulate figure-1-coupon --runs 20" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "slotwise simulate figure-1-coupon --runs 20" in printed
+    assert "<bool>" not in printed
+    lines = [line.strip() for line in printed.splitlines()]
+    assert "The numbers depend on the file and its seed alone, not on the number of" in lines
+    assert "threads. Ctrl-C keeps finished runs; the same command continues from there." in lines
 
 
 def test_pages_are_logged_for_evaluate(mine: Path, capsys: pytest.CaptureFixture[str]) -> None:

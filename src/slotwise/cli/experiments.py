@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import signal
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,10 +23,17 @@ from slotwise.cli.progress import (
     ThreadsOption,
     progress_bar,
 )
-from slotwise.errors import InvalidInput, SlotwiseError
+from slotwise.errors import InvalidInput, SlotwiseError, whole_number
 from slotwise.figures import Layout, Pictures, draw_results, is_sweep, write_report
 from slotwise.figures.canvas import FORMATS
-from slotwise.figures.claims import CLAIMS, Finding, Verdict, findings_of, scale_phrase
+from slotwise.figures.claims import (
+    CLAIMS,
+    Finding,
+    Verdict,
+    findings_of,
+    quick_look_note,
+    scale_phrase,
+)
 from slotwise.figures.panels import Setting
 from slotwise.plugins import look_for_modules_in
 from slotwise.simulation import Planned, experiment_path, load_experiment, log_run, run_series
@@ -46,17 +54,17 @@ def simulate_command(
     ],
     runs: Annotated[int | None, Option(help="Runs of each policy.")] = None,
     rounds: Annotated[int | None, Option(help="Rounds of a run.")] = None,
-    seed: Annotated[int | None, Option(help="Another seed.")] = None,
+    seed: Annotated[int | None, Option(help="A seed instead of the one in the file.")] = None,
     threads: ThreadsOption = None,
     scheduler: SchedulerOption = None,
     shard: ShardOption = None,
     data: Annotated[Path | None, Option(help="The directory with the original files.")] = None,
     out: Annotated[Path | None, Option(help="The results file; FILE.parquet by default.")] = None,
     log: Annotated[
-        Path | None, Option(help="Log the pages of run 0 of each policy to DIR/LABEL.")
+        Path | None, Option(help="Log the pages of run 0 of each policy to LOG/LABEL.")
     ] = None,
     explore: Annotated[
-        float, Option(help="The share of the page that --log gives random links.")
+        float, Option(help="The share of random links on the pages of --log.")
     ] = 0.0,
 ) -> None:
     """Run the experiment of a TOML file, or a shipped experiment by name, into a results file.
@@ -78,6 +86,9 @@ def simulate_command(
 
       slotwise simulate mine.toml --log logs --explore 0.05
     """
+    check_sizes(runs, rounds)
+    if seed is not None:
+        whole_number("--seed", seed, at_least=0)
     path = experiment_path(file)
     look_for_modules_in(str(path.parent.absolute()))
     wanted = {"n_runs": runs, "n_rounds": rounds, "seed": seed}
@@ -102,6 +113,13 @@ def simulate_command(
         for label, name in folder_names(experiment.policies).items():
             log_run(experiment, label, _new_log_folder(log / name), explore)
             typer.echo(log / name)
+
+
+def check_sizes(runs: int | None, rounds: int | None) -> None:
+    """Refuse numbers of runs and rounds that are not positive."""
+    for option, number in (("--runs", runs), ("--rounds", rounds)):
+        if number is not None:
+            whole_number(option, number, at_least=1)
 
 
 def play_shard(
@@ -143,7 +161,7 @@ def _new_log_folder(folder: Path) -> Path:
 
 def reproduce_command(
     quick: Annotated[
-        bool, Option("--quick", help="Few runs of few rounds, for a first look.")
+        bool, Option("--quick", help="Few runs of few rounds, for a quick look.")
     ] = False,
     data: Annotated[Path | None, Option(help="The directory with the original files.")] = None,
     runs: Annotated[int | None, Option(help="Runs of each policy (at most 40 in sweeps).")] = None,
@@ -161,10 +179,10 @@ def reproduce_command(
 ) -> None:
     """Reproduce the paper's experiments, draw its figures and judge its claims.
 
-    There are three data sets, and Ad-Clicks once more with a binding floor. On each run Con-UCB at
-    the printed γ and at γ/72, LExp, CUCB, Exp3.M, the best fixed mix and the default policy, which
-    is not in the paper and marked so; then Con-UCB over many γ. Without --data the data are
-    look-alikes drawn from recipes, and every figure says so. Ctrl-C keeps finished runs; the same
+    There are three data sets; Ad-Clicks is also run with a binding floor. On each of them run
+    Con-UCB with the printed γ and with γ/72, LExp, CUCB, Exp3.M, the best fixed mix and the default
+    policy, which is not in the paper and is marked. A sweep runs Con-UCB with many γ. Without
+    --data the data are look-alikes, and every figure says so. Ctrl-C keeps finished runs; the same
     command continues from there, and finished experiments are not run again.
 
     Examples:
@@ -179,10 +197,13 @@ def reproduce_command(
 
       slotwise reproduce --shard 3/16
     """
+    check_sizes(runs, rounds)
     if out is None:
         out = Path("paper-quick" if quick else "paper")
     if data is not None and not data.is_dir():
         raise InvalidInput.of("data", "a directory that exists", str(data))
+    found = " (finished experiments are not run again)" if out.is_dir() else ""
+    typer.echo(f"reproducing the paper in {out}{found}", err=True)
     plan = plan_paper(out, data, n_runs=runs, n_rounds=rounds, is_quick=quick)
     parts = out / "parts"
     refuse_to_shrink(plan)
@@ -202,12 +223,17 @@ def reproduce_command(
             progress=progress,
             finished=pictures.of,
         )
+    typer.echo("drawing the figures and writing the report", err=True)
     experiments = [each for each in results if not is_sweep(each)]
     sweeps = [each for each in results if is_sweep(each)]
     report = write_report(experiments, sweeps, out, pictures)
     for each in experiments:
         console.print(finals_table(each))
-    console.print(claims_table([one for each in experiments for one in findings_of(each)]))
+    note = quick_look_note(experiments)
+    if note:
+        console.print(f"The paper's claims: {note}", highlight=False, markup=False)
+    else:
+        console.print(claims_table([one for each in experiments for one in findings_of(each)]))
     typer.echo(f"report: {report.html} and {report.markdown.name} in the same folder")
 
 
@@ -289,7 +315,7 @@ def merge_command(
 
 @contextmanager
 def say_what_is_kept(plan: Sequence[Planned], parts: Path) -> Iterator[None]:
-    """Say if there is nothing to run; turn Ctrl-C or a full disk into one sentence about runs.
+    """Print if there is nothing to run; on Ctrl-C or a full disk print how many runs are kept.
 
     The exit code is 130 after Ctrl-C and 1 where a file cannot be written.
     """
@@ -304,6 +330,7 @@ def say_what_is_kept(plan: Sequence[Planned], parts: Path) -> Iterator[None]:
     if len(finished) == len(plan):
         where = finished[0] if len(finished) == 1 else finished[0].parent
         typer.echo(f"already finished, nothing was run: {where}", err=True)
+    before = signal.signal(signal.SIGINT, _say_stopping)
     try:
         yield
     except KeyboardInterrupt:
@@ -312,6 +339,14 @@ def say_what_is_kept(plan: Sequence[Planned], parts: Path) -> Iterator[None]:
         raise
     except OSError as error:
         raise stop(f"a file cannot be written ({error}). ", 1) from None
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _say_stopping(*_: object) -> None:
+    """Answer Ctrl-C at once: neither a compiler nor a run can be interrupted."""
+    typer.echo("stopping after the functions being compiled and the runs being played", err=True)
+    raise KeyboardInterrupt
 
 
 METRICS: tuple[str, ...] = ("regret", "violation", "shortfall", "reward", "ratio")

@@ -7,11 +7,12 @@ usage, 130 stopped with Ctrl-C. Used by `__main__`.
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from slotwise.errors import MissingPackage, SlotwiseError
 from slotwise.extras import missing_package
@@ -107,6 +108,7 @@ def build_app(args: Sequence[str]) -> typer.Typer:
         raise _missing_extra(args, error) from error
 
     app = typer.Typer(
+        cls=plain_help(typer.core.TyperGroup),
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         help="Choose which links go on a page: the most revenue that keeps a click floor.",
@@ -146,6 +148,30 @@ def build_app(args: Sequence[str]) -> typer.Typer:
     return app
 
 
+def plain_help(kind: Any) -> Any:
+    """Return a class of typer whose help is wrapped to the terminal and names no type of flags."""
+
+    class Plain(kind):  # type: ignore[misc]
+        def __init__(self, *arguments: Any, **named: Any) -> None:
+            super().__init__(*arguments, **named)
+            text: str = named.get("help") or ""
+            paragraphs = inspect.cleandoc(text).split("\n\n")
+            self.help = "\n\n".join(  # an example is indented and has a line of its own
+                one if one.startswith(" ") else one.replace("\n", " ") for one in paragraphs
+            )
+            for parameter in self.params:
+                if getattr(parameter, "is_flag", False):
+                    parameter.metavar = ""
+
+        def get_help_option(self, context: Any) -> Any:
+            option = super().get_help_option(context)
+            if option is not None:
+                option.metavar = ""
+            return option
+
+    return Plain
+
+
 def first_line(name: str, module: str) -> str:
     """Return the first line of a command's help from the text of its module, not imported."""
     import ast  # here and below: only for the list of commands
@@ -183,10 +209,13 @@ def add_command(app: typer.Typer, name: str) -> None:
         add_stand_in(app, name, missing_package(f"`slotwise {name}`", error))
     else:
         command = getattr(module, f"{name.replace('-', '_')}_command")
+        kind = app.info.cls
         if isinstance(command, type(app)):
-            app.add_typer(command, name=name)
+            app.add_typer(command, name=name, cls=kind)
         else:
-            app.command(name)(command)
+            import typer
+
+            app.command(name, cls=plain_help(typer.core.TyperCommand))(command)
     for registered in (app.registered_commands, app.registered_groups):
         if registered and registered[-1].name == name:
             registered[-1].rich_help_panel = heading

@@ -50,7 +50,7 @@ class Stages:
 
 @contextmanager
 def progress_bar(what: str) -> Iterator[Tell]:
-    """Show progress on the error stream; yield a function to tell it.
+    """Show progress on the error stream; yield a function that reports it.
 
     On a terminal this is a bar with the time left. In a pipe it is one line for each experiment,
     when it starts.
@@ -91,5 +91,5 @@ SchedulerOption = Annotated[
 ]
 ShardOption = Annotated[
     str | None,
-    Option("--shard", help="Play only a part of the runs, such as 3/16, for later."),
+    Option("--shard", help="Run only one of several equal parts, such as 3/16; merge them later."),
 ]

@@ -167,6 +167,15 @@ def is_quick_look(results: Results) -> bool:
     return results.n_rounds < QUICK_LOOK_BELOW
 
 
+def quick_look_note(all_results: Iterable[Results]) -> str:
+    """Return what to know of results of few rounds; empty where none are."""
+    short = next(filter(is_quick_look, all_results), None)
+    if short is None:
+        return ""
+    size = f"{short.n_runs} runs of {short.n_rounds:,} rounds"
+    return f"This is a quick look ({size}): too few to judge a claim. `slotwise reproduce` does."
+
+
 def findings_of(results: Results) -> list[Finding]:
     """Judge every claim on one data set, for every Con-UCB in it, the largest γ first."""
     setting = Setting.of(results)

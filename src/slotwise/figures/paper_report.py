@@ -22,7 +22,7 @@ from slotwise.figures.claims import (
     Finding,
     conclude,
     findings_of,
-    is_quick_look,
+    quick_look_note,
     scale_phrase,
     with_interval,
 )
@@ -107,13 +107,7 @@ class ReportPage:
     @property
     def quick_look(self) -> str:
         """What to know of a report on few rounds; empty for a whole one."""
-        short = next((one.results for one in self.chapters if is_quick_look(one.results)), None)
-        if short is None:
-            return ""
-        size = f"{short.n_runs} runs of {short.n_rounds:,} rounds"
-        return (
-            f"This is a quick look ({size}): too few to judge a claim. `slotwise reproduce` does."
-        )
+        return quick_look_note(chapter.results for chapter in self.chapters)
 
     @property
     def claims(self) -> tuple[Claim, ...]:
