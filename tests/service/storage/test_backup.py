@@ -12,7 +12,12 @@ from slotwise.cli.main import main
 from slotwise.errors import InvalidInput, MissingData, UnsupportedState
 from slotwise.service.refusals import StoreUnavailable
 from slotwise.service.service import Service
-from slotwise.service.storage.maintenance import back_up, restore
+from slotwise.service.storage.maintenance import (
+    back_up,
+    open_existing,
+    open_existing_to_read,
+    restore,
+)
 from slotwise.service.storage.sqlite import SqliteStore
 from slotwise.service.storage.verify import verify
 from tests.service.rows import T0, click, seconds
@@ -95,6 +100,26 @@ def test_another_database_is_no_backup(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedState, match="not a store of slotwise"):
         restore(tmp_path / "other.db", tmp_path / "store.db")
     assert not (tmp_path / "store.db").exists()
+
+
+def test_another_database_is_left_as_it_is(tmp_path: Path) -> None:
+    other = tmp_path / "other.db"
+    with closing(sqlite3.connect(other)) as connection:
+        connection.execute("CREATE TABLE recipes (name TEXT)")
+    before = other.read_bytes()
+    for open_it in (open_existing, open_existing_to_read):
+        with pytest.raises(UnsupportedState, match=r"other\.db is a database, but not a store"):
+            open_it(str(other))
+    assert other.read_bytes() == before
+
+
+def test_a_reader_takes_no_lock(service: Service, tmp_path: Path) -> None:
+    path = tmp_path / "copy.db"
+    service.flush().result()
+    back_up(store_path(tmp_path), path)
+    with closing(open_existing_to_read(str(path))) as opened, opened.reading() as reader:
+        assert [pool.pool_id for pool in reader.pools()] == ["home"]
+    assert not path.with_name("copy.db.lock").exists()
 
 
 def test_a_backup_whose_counters_are_wrong_is_refused(service: Service, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from slotwise.errors import InvalidInput, MissingData, UnsupportedState
 from slotwise.service.refusals import StoreUnavailable
 from slotwise.service.storage import is_postgresql, open_postgresql, public_address, sqlite_path
 from slotwise.service.storage.contract import Operation, PurgeViews, Store
-from slotwise.service.storage.schema import Row, metadata, row_columns, store_clock
+from slotwise.service.storage.schema import SCHEMA_VERSION, Row, metadata, row_columns, store_clock
 from slotwise.service.storage.sql_reads import StoreReader, order_of
 from slotwise.service.storage.sqlite import (
     SqliteFile,
@@ -49,15 +49,26 @@ def open_existing(address: str) -> Store:
 def open_existing_to_read(address: str) -> Store | SqliteFile:
     """Open a store to read it; a service may run on it, start and stop meanwhile.
 
-    The store in a file is not locked. One of an older version is migrated first; where a service
-    is running, it has done so.
+    The store in a file is not locked, unless it is of an older version: then it is migrated first,
+    as a running service has done.
     """
     if is_postgresql(address):
         return open_postgresql(address)
     path = existing_store(sqlite_path(address))
-    with suppress(StoreUnavailable):
-        SqliteStore(path).close()
+    if not _has_present_schema(path):
+        with suppress(StoreUnavailable):
+            SqliteStore(path).close()
     return SqliteFile(path)
+
+
+def _has_present_schema(path: Path) -> bool:
+    """Return whether a file is a store that needs no migration; it is only read."""
+    try:
+        with closing(sqlite3.connect(path)) as connection:
+            found = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+    except sqlite3.DatabaseError:
+        return False
+    return bool(found == (SCHEMA_VERSION,))
 
 
 def only_sqlite(address: str, command: str, instead: str) -> Path:

@@ -19,6 +19,7 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import NullPool
 
+from slotwise.errors import UnsupportedState
 from slotwise.service.refusals import StoreInUse, StoreUnavailable
 from slotwise.service.storage import schema
 from slotwise.service.storage.contract import Operation
@@ -298,7 +299,14 @@ class WriterLock:
 
 
 def migrate(path: Path, busy_timeout_s: float) -> None:
-    """Bring the schema of a file to the present version, in one transaction."""
+    """Bring the schema of a file to the present version, in one transaction.
+
+    A database with other tables is refused, and left as it is.
+    """
+    with closing(sqlite3.connect(path, timeout=busy_timeout_s)) as found:
+        names = {name for (name,) in found.execute("SELECT name FROM sqlite_master")}
+    if names and "alembic_version" not in names:
+        raise UnsupportedState(f"{path.name} is a database, but not a store of slotwise")
     engine = create_engine(
         "sqlite://", creator=lambda: connect(path, busy_timeout_s, *TO_WRITE), poolclass=NullPool
     )
