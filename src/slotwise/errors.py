@@ -12,15 +12,16 @@
     └── InvalidConfig        (ValueError)           a settings file, named with its key
 
 Every message names the argument, the rule and the value, then says what to do. The two checks of
-numbers that arguments of all layers need are here as well.
+numbers that arguments of all layers need, and the advice for misspelt names, are here as well.
 """
 
 from __future__ import annotations
 
+import difflib
 import math
 import operator
 import reprlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from numbers import Real
 from typing import Any
@@ -128,6 +129,17 @@ def check_all(*checks: Callable[[], object]) -> None:
         first, *others = broken.values()
         first.others = tuple(others)
         raise first
+
+
+def did_you_mean(name: str, known: Iterable[str], quote: str = "`") -> str:
+    """Return advice for a name that is not known: the closest one, or all of them.
+
+    >>> did_you_mean("n_slot", ["n_links", "n_slots"]), did_you_mean("x", ["n_links", "n_slots"])
+    ('did you mean `n_slots`?', 'known are n_links, n_slots')
+    """
+    names = list(known)
+    close = difflib.get_close_matches(name, names, n=1)
+    return f"did you mean {quote}{close[0]}{quote}?" if close else f"known are {', '.join(names)}"
 
 
 def whole_number(name: str, value: Any, at_least: int) -> int:

@@ -1,8 +1,8 @@
-"""Visitor features: what a program may say of a visitor, as a small array of whole numbers.
+"""Visitor features: what is known of a visitor, encoded as a small array of whole numbers.
 
-Every feature has a bounded number of values. All values of all features stand in one list, and a
-visitor is one place in it for each feature. The first value of a feature means "not known", so
-a visitor without features is a visitor like any other.
+Every feature has a bounded number of values. All values of all features are in one list, and a
+visitor is encoded as one place in it for each feature. The first value of a feature means "not
+known".
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ MAX_WORDS = 30
 """With "not known" and "rare" an open list takes 32 values."""
 
 MAX_COUNTED = 256
-"""Words counted at a time: one in more than 1/257 of the stream is never lost."""
+"""Words counted at a time: a word in more than 1/257 of the stream is never lost."""
 
 SEEN_OFTEN = 50
-"""A word gets a place of its own when it was seen so often."""
+"""A word gets its own place when it was seen this often."""
 
 MAX_MASS = 10_000
 """Counts of a full list are halved when they sum to this, so that they follow the latest views."""
@@ -49,7 +49,7 @@ MAX_LENGTH = 100
 
 
 def may_be_kept(word: str) -> bool:
-    """Whether a word may have a place of its own; it must be printable, for reports show it.
+    """Return whether a word may have its own place: it must be short and printable.
 
     >>> may_be_kept("DE"), may_be_kept(chr(7)), may_be_kept("D" * 101)
     (True, False, False)
@@ -60,13 +60,13 @@ def may_be_kept(word: str) -> bool:
 class FrequentWords:
     """The first `MAX_WORDS` words of a stream that were seen often, each with a place.
 
-    Words are counted at most `MAX_COUNTED` at a time. A further word takes one from every count,
-    so counts are never too high, and a stream of words seen once leaves nothing behind.
+    At most `MAX_COUNTED` words are counted at a time. A further word lowers every count by one, so
+    counts are never too high, and words that are seen once leave nothing behind.
 
-    Where `replaces` is set, a full list goes on counting. A word that was seen often, and twice as
-    often as the least frequent word with a place, becomes the `challenger`, and `replace` gives it
-    that place. Nothing changes until then: whoever uses the places must move what it knows of
-    them first. A word in more than 1/32 of the stream is never replaced.
+    Where `replaces` is set, a full list continues to count. A word that was seen often, and twice
+    as often as the least frequent word with a place, becomes the `challenger`, and `replace` gives
+    it that place. The caller of `replace` must first move what was learned for the place. A word in
+    more than 1/32 of the stream is never replaced.
 
     >>> words = FrequentWords()
     >>> [words.place("DE") for _ in range(60)][-1], words.place("FR"), words.words
@@ -106,7 +106,7 @@ class FrequentWords:
         return self.keep(word) if self.counts[word] >= SEEN_OFTEN else None
 
     def keep(self, word: str) -> int | None:
-        """Give `word` a place of its own now; None where all places are taken."""
+        """Give `word` its own place now; None where all places are taken."""
         if word not in self._places and len(self.words) < MAX_WORDS:
             self._places[word] = len(self.words)
             self.words.append(word)
@@ -218,7 +218,7 @@ class Feature:
         return value
 
     def plain(self) -> dict[str, Any]:
-        """Return everything there is to save, as plain values."""
+        """Return everything to save, as plain values."""
         return {"name": self.name, "kind": self.kind}
 
     def refuse(self, rule: str, value: Any) -> InvalidInput:
@@ -363,7 +363,7 @@ JSON_TYPES: dict[str, Any] = {TEXT: str, BOOL: bool}
 """What `str` and `bool` are called in JSON."""
 
 DECLARATIONS = f"str, bool, a tuple of 1 to {MAX_VALUES} words or of as many rising numbers"
-"""What may be declared of a feature, in Python's words."""
+"""What may be declared for a feature, in Python."""
 
 
 def _declared(name: Any, declaration: Any) -> Feature:
@@ -402,7 +402,7 @@ class KnownVisitor(NamedTuple):
 
 
 class Features:
-    """The features that a program declares, and how a visitor is written in them.
+    """The features that a program declares; encodes visitors.
 
     `str` declares a list of words that grows up to a bound, `bool` a flag, a tuple of words a
     closed list and a tuple of rising numbers the edges of bins.
@@ -532,7 +532,7 @@ class Features:
                     yield feature.name, value, feature.words
 
     def know(self, said: Mapping[str, Any]) -> KnownVisitor:
-        """Return what a caller says of a visitor, in the words known now; nothing is counted."""
+        """Return a caller's visitor with the words known now; nothing is counted."""
         if not said.keys() <= self._names:
             unknown = next(name for name in said if name not in self._names)
             known = ", ".join(sorted(self._names)) or "none is declared"
@@ -592,7 +592,7 @@ class Features:
                 opened[name].frequent.keep(word)
 
     def let_words_be_replaced(self, protected: Iterable[int]) -> None:
-        """Let full open lists find words that should have a place; some places are protected."""
+        """Let full open lists find words to replace, except those at protected places."""
         names: dict[str, set[str]] = {}
         for place in protected:
             name, label = self.label(place)
@@ -613,7 +613,7 @@ class Features:
     def replace_words(self) -> list[tuple[int, int]]:
         """Give words that are waiting a place; return each such place and that of rare words.
 
-        Visitors with the words that were there before count as visitors with rare words.
+        Visitors with the replaced words count as visitors with rare words.
         """
         return [
             (start + 2 + feature.frequent.replace(), start + SHARED[RARE])
@@ -647,7 +647,7 @@ class Features:
         raise InvalidInput.of("feature", f"a declared one ({known})", name)
 
     def plain(self) -> list[dict[str, Any]]:
-        """Return everything there is to save, as plain values."""
+        """Return everything to save, as plain values."""
         return [feature.plain() for feature in self.features]
 
     @classmethod
@@ -667,7 +667,7 @@ class Features:
         """Take over the words and counts that `plain` returned."""
         for feature, one in zip(self.features, plain, strict=True):
             if isinstance(feature, OpenWords):
-                # Versions that kept words which cannot be printed gave them places for good.
+                # Earlier versions gave words that cannot be printed a place for good.
                 words = [word.encode(errors="backslashreplace").decode() for word in one["words"]]
                 budget = one.get("budget", FrequentWords.MAX_BUDGET)
                 feature.frequent = FrequentWords(words, one["counts"], budget)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from slotwise.errors import InvalidInput, is_finite_number, whole_number
+from slotwise.errors import InvalidInput, did_you_mean, is_finite_number, whole_number
 from slotwise.features import Features
 
 #     P(click on link i in slot l) = weight_l * rate_i,   weights with mean 1
@@ -22,9 +22,9 @@ from slotwise.features import Features
 
 
 LEARN = "learn"
-"""Asks for weights that are learned while pages are shown."""
+"""Slot weights are learned while pages are shown."""
 EQUAL = "equal"
-"""Says that all slots are alike: every page is in random order."""
+"""All slots are alike: every page is in random order."""
 
 
 def check_slot_weights(weights: Sequence[float] | None) -> tuple[float, ...]:
@@ -98,12 +98,12 @@ class Floor(NamedTuple):
 
 @dataclass(frozen=True)
 class Rule:
-    """How many slots of a page some links may and must have, and how they are ranked.
+    """Limits on the slots of a page that some links have, and a boost of their revenue.
 
     `at_least` and `at_most` count slots per page. A whole number holds on every page, a fraction on
-    average, with at most one link of difference on a page. `boost` multiplies the revenue of the
-    links by 1 + boost before the page is chosen; a policy without estimates of revenue multiplies
-    its scores.
+    average: the number on a single page differs from it by less than one. `boost` multiplies the
+    revenue of the links by 1 + boost when the page is chosen; a policy without estimates of revenue
+    multiplies its scores.
 
     >>> Rule("partner", links=["b1", "b2"], at_least=0.5)
     Rule(name='partner', links=('b1', 'b2'), at_least=0.5, at_most=None, boost=0.0)
@@ -137,7 +137,10 @@ class Rule:
                 raise self.error("at_most", f"at least {self.at_least:g}", most)
             object.__setattr__(self, "at_most", float(most))
         if not self.at_least and most is None and not self.boost:
-            raise self.error("at_least", "given, or `at_most` or `boost`", self.at_least)
+            told = (
+                f"rule {self.name!r} must have `at_least`, `at_most` or `boost`, got none of them"
+            )
+            raise InvalidInput(told, argument="rules")
 
     @classmethod
     def of_text(cls, text: str) -> Rule:
@@ -184,7 +187,8 @@ def _checked_rules(rules: Any, n_slots: int) -> tuple[Rule, ...]:
             known = [one.name for one in fields(Rule)]
             for name in one:
                 if name not in known:
-                    raise InvalidInput.of("rules", f"of the fields {', '.join(known)}", name)
+                    advice = did_you_mean(name, known)
+                    raise InvalidInput(f"`{name}` is not a field of a rule; {advice}", "rules")
             missing = [name for name in ("name", "links") if name not in one]
             if missing:
                 raise InvalidInput.of("rules", "rules with `name` and `links`", dict(one))
@@ -213,22 +217,22 @@ class Problem:
     Traceback (most recent call last):
     slotwise.errors.InvalidInput: `n_slots` must be at most the number of links (5), got 6
 
-    With more levels come more floors. `floors` asks for a least expected outcome of a level a
-    page view; `click_floor` is that of the first level. `rate_floors` asks that a part of what
-    reached the level before reaches this one. `rewards` weighs the levels in what is to be
-    maximised; the last level alone by default. All three are complete after creation.
+    With more levels there may be more floors. `floors` has the least expected outcome of a level
+    per page view; `click_floor` is that of the first level. `rate_floors` has the least share of
+    the level before that reaches a level. `rewards` has the weight of each level in the objective;
+    by default only the last level counts. All three are complete after creation.
 
     >>> shop = Problem(n_links=50, n_slots=10, levels=("click", "cart", "purchase"),
     ...                floors={"click": 4.0, "cart": 1.0}, rate_floors={"purchase": 0.2})
     >>> shop.click_floor, [floor.name for floor in shop.active_floors]
     (4.0, ['click', 'cart', 'purchase/cart'])
 
-    `features` declares what may be known of a visitor (`slotwise.features.Features`), and
-    `segment_floors` asks for clicks of a segment, the visitors with one value of a feature.
+    `features` declares the features of visitors (`slotwise.features.Features`), and
+    `segment_floors` has click floors of segments, the visitors with one value of a feature.
     `slot_weights` says how often a link is clicked in each slot, relative to the average slot:
-    numbers, which are scaled to mean 1, "learn" where they are to be learned, "equal" where all
-    slots are alike and pages are shuffled, or nothing: then pages are in no particular order.
-    `rules` say how many slots some links may and must have (`slotwise.Rule`).
+    numbers, which are scaled to mean 1, "learn" if they are to be learned, "equal" if all slots are
+    alike and pages are shuffled, or nothing: then pages are in no particular order. `rules` limit
+    the slots that some links have (`slotwise.Rule`).
 
     >>> page = Problem(n_links=5, n_slots=2, features={"device": ("phone", "desktop")},
     ...                segment_floors={"device": {"phone": 0.2}})
@@ -312,7 +316,7 @@ class Problem:
         }
 
     def __repr__(self) -> str:
-        """Return what was asked for, and no more: two levels read as they always did."""
+        """Return the arguments that differ from their defaults."""
         further = {level: self.floors[level] for level in self.floors if level != self.levels[0]}
         asked: dict[str, Any] = {
             "levels": () if self.levels == TWO_LEVELS else self.levels,
@@ -327,7 +331,7 @@ class Problem:
         return f"Problem({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle and copy by what was asked for; mappings that cannot change have no copies."""
+        """Pickle and copy by the arguments: read-only mappings cannot be pickled."""
         mappings = (dict(self.floors), dict(self.rate_floors), dict(self.rewards))
         plain = (self.n_links, self.n_slots, self.click_floor, self.levels, self.horizon)
         pages = (self.features, self.slot_weights, self.segment_floors, self.rules)
@@ -345,7 +349,8 @@ class Problem:
         known = [one.name for one in fields(cls)]
         for name in given:
             if name not in known:
-                raise InvalidInput.of("problem", f"of the fields {', '.join(known)}", name)
+                advice = did_you_mean(name, known)
+                raise InvalidInput(f"`{name}` is not a field of a problem; {advice}", "problem")
         values = {**given, **further}
         if not isinstance(features := values.get("features", {}), Features):
             values["features"] = Features.of_json(features)
@@ -385,12 +390,12 @@ class Problem:
 
     @property
     def has_click_floor_only(self) -> bool:
-        """Whether no floor asks for anything but clicks, those of the first level."""
+        """Whether the only floor is that of the first level."""
         return all(floor.level == 0 for floor in self.active_floors)
 
     @property
     def rewards_last_level_only(self) -> bool:
-        """Whether the last level is all that is to be maximised."""
+        """Whether only the last level is maximised."""
         return dict(self.rewards) == {self.levels[-1]: 1.0}
 
 
@@ -417,13 +422,13 @@ def _segment_floor_places(
 
 
 def check_floor(name: str, floor: Any, n_slots: int) -> None:
-    """Refuse a floor that is no number of clicks that a page could have."""
+    """Refuse a floor that is not from 0 to below the number of slots."""
     if not is_finite_number(floor) or not 0 <= floor < n_slots:
         raise InvalidInput.of(name, f"at least 0 and below n_slots ({n_slots})", floor)
 
 
 def _checked_levels(levels: Any) -> tuple[str, ...]:
-    """Return the names of the levels, all different, and fit for names of quantities."""
+    """Return the names of the levels; refuse equal ones and names with a colon or slash."""
     if isinstance(levels, str) or not isinstance(levels, Iterable) or not (levels := tuple(levels)):
         raise InvalidInput.of("levels", "the names of one level or more", levels)
     for level in levels:

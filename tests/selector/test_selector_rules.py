@@ -154,7 +154,7 @@ def test_a_boost_ranks_links_higher() -> None:
         (("x", ["a1"], -1), "`at_least` of rule 'x' must be a number that is at least 0, got -1"),
         (("x", ["a1"], float("nan")), "`at_least` of rule 'x' must be a number"),
         (("x", ["a1"], 0.5, 0.1), "`at_most` of rule 'x' must be at least 0.5, got 0.1"),
-        (("x", ["a1"]), "`at_least` of rule 'x' must be given, or `at_most` or `boost`"),
+        (("x", ["a1"]), "rule 'x' must have `at_least`, `at_most` or `boost`"),
         (("x", ["a1"], 0, None, -0.5), "`boost` of rule 'x' must be a number that is at least 0"),
         (("x", ["a1"], 2), "`at_least` of rule 'x' must be at most 1, of 3 slots and 1 links"),
         (("x", ["a1"], 0, 4), r"`at_most` of rule 'x' must be at most n_slots \(3\), got 4"),
@@ -174,8 +174,8 @@ def test_bad_lists_of_rules_are_refused() -> None:
     twice = [Rule("x", ["a1"], 1), Rule("x", ["a2"], 1)]
     with pytest.raises(InvalidInput, match="`rules` must be rules with different names, got 'x'"):
         selector_with(twice)
-    with pytest.raises(InvalidInput, match="`rules` must be of the fields"):
-        Problem(4, 2, rules=({"name": "x", "links": [1], "max": 2},))  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match=r"`at_leest` is not .*; did you mean `at_least`"):
+        Problem(4, 2, rules=({"name": "x", "links": [1], "at_leest": 2},))  # type: ignore[arg-type]
     selector = selector_with()
     with pytest.raises(InvalidInput, match="links of the pool"):
         selector.set_rules([Rule("x", ["zz"], 1)])

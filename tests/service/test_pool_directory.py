@@ -44,7 +44,7 @@ from tests.service.rows import T0, link, pool
         ({"policy": "con-ubc"}, "no policy is called 'con-ubc'; did you mean 'con-ucb'"),
         ({"policy_settings": {}}, "policy con-ucb: `horizon` must be"),
         ({"policy_settings": {"horizon": "long"}}, "policy"),
-        ({"policy_settings": {"speed": 3}}, "policy con-ucb: `settings` must be one of"),
+        ({"policy_settings": {"speed": 3}}, "policy con-ucb: `speed` is not a setting of con-ucb"),
     ],
 )
 def test_a_pool_that_breaks_a_rule_is_refused_with_its_name(

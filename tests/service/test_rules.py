@@ -325,7 +325,7 @@ def test_what_is_known_of_a_link_outlasts_its_dates(open_service: OpenService) -
         ({"links": ("x",), "at_most": 1}, "`links` of rule 'r' must be links of the pool, got 'x'"),
         ({"links": ("a1", "a1"), "at_most": 1}, "`links` of rule 'r' must be .* each of them once"),
         ({"links": ("a1",), "group": "a", "at_most": 1}, "`group` of rule 'r' must be given, or"),
-        ({"group": "a"}, "`at_least` of rule 'r' must be given"),
+        ({"group": "a"}, "rule 'r' must have `at_least`, `at_most` or"),
         ({"group": "a", "at_least": 1, "at_most": 0.5}, "`at_most` of rule 'r' must be at least 1"),
     ],
 )

@@ -257,6 +257,7 @@ def test_settings_of_any_kind_can_be_filed(tmp_path: Path) -> None:
         ({"n_runs": 0}, "`n_runs` must be at least 1, got 0"),
         ({"n_rounds": 0}, "`n_rounds` must be at least 1, got 0"),
         ({"seed": -1}, "`seed` must be at least 0, got -1"),
+        ({"seed": 1.5}, "`seed` must be a whole number, got 1.5"),
         ({"n_threads": 0}, "`n_threads` must be at least 1, got 0"),
         ({"n_slots": 13}, "`n_slots` must be at most the number of links (12), got 13"),
         ({"policies": []}, "`policies` must be at least one policy, got []"),

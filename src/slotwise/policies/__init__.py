@@ -9,12 +9,11 @@ several. The player and the engine play them. They may import `selection` and wh
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from collections.abc import Mapping
 from typing import Any
 
 from slotwise.compile import compiled
-from slotwise.errors import InvalidInput, UnknownName
+from slotwise.errors import InvalidInput, UnknownName, did_you_mean
 from slotwise.plugins import entry_point_names, find_outside
 from slotwise.policies.con_ucb import ConUCB
 from slotwise.policies.cucb import CUCB
@@ -126,9 +125,7 @@ def policy_class(name: str) -> type[Policy]:
         return POLICIES[name]
     found = find_outside(ENTRY_POINTS, name)
     if found is None:
-        known = [*POLICIES, *entry_point_names(ENTRY_POINTS)]
-        close = difflib.get_close_matches(name, known, n=1)
-        advice = f"did you mean {close[0]!r}?" if close else "known are " + ", ".join(known)
+        advice = did_you_mean(name, [*POLICIES, *entry_point_names(ENTRY_POINTS)], "'")
         raise UnknownName(f"no policy is called {name!r}; {advice}")
     if not (isinstance(found, type) and issubclass(found, Policy)):
         raise UnknownName(f"{name!r} must be a class of policies, got {found!r}")
@@ -172,6 +169,6 @@ def make_policy(name: str, settings: Mapping[str, Any] | None = None) -> Policy:
     known = setting_names(policy)
     for setting in settings or {}:
         if setting not in known:
-            rule = f"one of {', '.join(known)}" if known else f"absent: {name} has no settings"
-            raise InvalidInput.of("settings", rule, setting)
+            advice = did_you_mean(setting, known) if known else "it has none"
+            raise InvalidInput(f"`{setting}` is not a setting of {name}; {advice}", "settings")
     return policy(**(settings or {}))

@@ -5,12 +5,11 @@ Used by `report`, `selector` and `cli`.
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from slotwise.errors import InvalidFeedback, InvalidInput
+from slotwise.errors import InvalidFeedback, InvalidInput, did_you_mean
 from slotwise.policies import Policy, default_policy, make_policy
 from slotwise.problem import (
     EQUAL,
@@ -22,7 +21,7 @@ from slotwise.problem import (
 )
 
 OTHER_NAMES = {"floor": "click_floor", "slots": "n_slots", "links_per_page": "n_slots"}
-"""What people write for an argument whose name is not close to that."""
+"""Common wrong names of arguments that are not spelt alike."""
 NOT_LEVELS = ("self", "page", "views", "click_floor", "shown")
 """Arguments of `update`, `update_batch` and `set_floor`, so no level can have their names."""
 
@@ -38,9 +37,8 @@ def refuse_unknown(unknown: Iterable[str], function: Callable[..., object]) -> N
     for name in unknown:
         parameters = inspect.signature(function).parameters.values()
         known = [one.name for one in parameters if one.kind is not one.VAR_KEYWORD]
-        close = [OTHER_NAMES[name]] if OTHER_NAMES.get(name) in known else []
-        close = close or difflib.get_close_matches(name, known, n=1)
-        advice = f"did you mean `{close[0]}`?" if close else f"known are {', '.join(known[1:])}"
+        meant = OTHER_NAMES[name] if OTHER_NAMES.get(name) in known else name
+        advice = did_you_mean(meant, known[1:] if known[0] == "self" else known)
         called = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
         raise TypeError(f"`{called}` has no argument `{name}`; {advice}")
 
@@ -70,9 +68,9 @@ def checked_share(name: str, share: Any) -> float:
 
 
 def checked_levels(levels: Sequence[str] | None) -> Any:
-    """Return the levels of feedback, those of the paper where none are named.
+    """Return the levels of feedback, by default those of the paper.
 
-    What a problem asks of levels it checks itself.
+    `Problem` checks the rest.
     """
     for level in levels if isinstance(levels, Sequence) else ():
         if level in NOT_LEVELS:
@@ -81,9 +79,9 @@ def checked_levels(levels: Sequence[str] | None) -> Any:
 
 
 def checked_slot_weights(weights: Any, n_slots: int) -> Any:
-    """Return what a problem is given: "learn" where nothing is said, "equal" for equal numbers.
+    """Return the slot weights for a problem: "learn" for None, "equal" for equal numbers.
 
-    An empty tuple leaves pages without an order, as selectors that were saved so have it.
+    An empty tuple means pages without an order, as in selectors of earlier files.
     """
     if weights is None or isinstance(weights, str):
         return LEARN if weights is None else weights

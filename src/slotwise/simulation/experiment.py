@@ -18,7 +18,7 @@ from slotwise.compile.cache import LENGTH, digest_of_sources, digest_sources
 from slotwise.environments import Environment
 from slotwise.errors import InvalidInput
 from slotwise.policies import Policy, make_policy, policy_settings
-from slotwise.problem import Problem
+from slotwise.problem import Problem, whole_number
 from slotwise.simulation.optimum import Optimum, find_optimum
 from slotwise.version import __version__
 
@@ -113,10 +113,8 @@ class Experiment:
     failure_probability: float = 0.01
 
     def __post_init__(self) -> None:
-        if self.n_runs < 1:
-            raise InvalidInput.of("n_runs", "at least 1", self.n_runs)
-        if self.seed < 0:
-            raise InvalidInput.of("seed", "at least 0", self.seed)
+        whole_number("n_runs", self.n_runs, at_least=1)
+        whole_number("seed", self.seed, at_least=0)
         if self.problem.horizon is None or self.problem.horizon < 1:
             raise InvalidInput.of("n_rounds", "at least 1", self.problem.horizon)
         if not self.policies:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 import pydantic
@@ -27,7 +26,14 @@ from slotwise.environments import (
 )
 from slotwise.environments.datasets import Dataset, LookAlike, find_dataset, load_dataset
 from slotwise.environments.visitor_shops import logistic_of, segments_of
-from slotwise.errors import InvalidConfig, InvalidInput, MissingData, SlotwiseError, UnknownName
+from slotwise.errors import (
+    InvalidConfig,
+    InvalidInput,
+    MissingData,
+    SlotwiseError,
+    UnknownName,
+    did_you_mean,
+)
 from slotwise.policies import FixedMix, Policy, make_policy, policy_class, setting_names
 from slotwise.policies.policy import policy_for
 from slotwise.problem import Problem
@@ -220,8 +226,8 @@ def _number(value: Any) -> Any:
     if isinstance(value, str) and "/" in value:
         try:
             return float(Fraction(value))
-        except ZeroDivisionError as error:
-            raise ValueError("a fraction must not divide by 0") from error
+        except (ValueError, ZeroDivisionError):
+            raise ValueError("a number, or a fraction such as 1/72") from None
     return value
 
 
@@ -398,14 +404,43 @@ def load_experiment(path: str | Path, changes: Mapping[str, Any] | None = None) 
     return file
 
 
+_RULES = {
+    "string_type": "text",
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "dict_type": "a table",
+    "greater_than_equal": "at least {ge}",
+    "too_short": "a list of at least {min_length}",
+    "value_error": "{error}",
+}
+"""The rules that pydantic checks, by its names of errors."""
+_KINDS: dict[str, type[Section]] = {
+    get_args(one.model_fields["kind"].annotation)[0]: one
+    for one in get_args(get_args(EnvironmentSection)[0])
+}
+
+
 def _first_problem(error: pydantic.ValidationError) -> str:
+    """Return what is wrong with the first wrong key, in one sentence."""
     first = error.errors()[0]
-    key = ".".join(str(part) for part in first["loc"])
-    if first["type"] == "missing":
+    kind, parts = first["type"], [str(part) for part in first["loc"]]
+    section: type[Section] = PolicySection if parts[0] == "policies" else ExperimentFile
+    if parts[0] == "environment" and len(parts) > 1:
+        section = _KINDS[parts.pop(1)]  # pydantic names the kind, which is no part of the key
+    key = ".".join(parts)
+    if kind.startswith("union_tag"):
+        given = str(first.get("ctx", {}).get("tag", ""))
+        return f"`{key}.kind` must be a kind of environment, got {given!r}; " + did_you_mean(
+            given, _KINDS, "'"
+        )
+    if kind == "missing":
         return f"`{key}` is missing"
-    if first["type"] == "extra_forbidden":
-        return f"`{key}` is not a key of an experiment"
-    return f"`{key}`: {first['msg']}, got {first['input']!r}"
+    if kind == "extra_forbidden":
+        return f"`{key}` is not a known key; {did_you_mean(parts[-1], section.model_fields)}"
+    rule = _RULES[kind].format(**first.get("ctx", {})) if kind in _RULES else first["msg"]
+    return f"`{key}` must be {rule}, got {first['input']!r}"
 
 
 PACKAGE = Path(__file__).parent.parent
@@ -438,10 +473,7 @@ def experiment_path(file_or_name: str | Path) -> Path:
     shipped = shipped_experiments()
     if path.name in shipped and path.name == str(file_or_name):
         return shipped[path.name]
-    close = difflib.get_close_matches(path.name, shipped, n=1)
-    advice = (
-        f"did you mean {close[0]!r}?" if close else f"shipped experiments: {', '.join(shipped)}"
-    )
+    advice = did_you_mean(path.name, shipped, "'")
     raise UnknownName(
         f"no experiment file or shipped experiment is called {file_or_name}; {advice}"
     )

@@ -12,7 +12,7 @@ LOADERS = ["coupon-purchase", "ad-clicks", "edx-course"]
 
 
 def test_an_unknown_name_is_answered_with_the_closest() -> None:
-    with pytest.raises(UnknownName, match=r"one of the data sets .*'ads-lik'; did you.*'ads-like'"):
+    with pytest.raises(UnknownName, match=r"called 'ads-lik'; did you mean 'ads-like'"):
         load_dataset("ads-lik")
 
 

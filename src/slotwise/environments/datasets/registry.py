@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
@@ -20,7 +19,7 @@ from slotwise.environments.datasets.look_alikes import (
     shop_recipe,
     tiny_rates_recipe,
 )
-from slotwise.errors import InvalidInput, MissingData, UnknownName
+from slotwise.errors import InvalidInput, MissingData, UnknownName, did_you_mean
 from slotwise.extras import missing_package
 from slotwise.plugins import entry_point_names, find_outside
 
@@ -161,12 +160,8 @@ def _entry(name: str) -> LookAlike | Loader:
     entry = find_dataset(name)
     if entry is not None:
         return entry
-    known = [*DATASETS, *entry_point_names(ENTRY_POINTS)]
-    closest = difflib.get_close_matches(name, known, n=1)
-    advice = f"; did you mean {closest[0]!r}?" if closest else ""
-    raise UnknownName(
-        f"`name` must be one of the data sets {', '.join(known)}, got {name!r}{advice}"
-    )
+    advice = did_you_mean(name, [*DATASETS, *entry_point_names(ENTRY_POINTS)], "'")
+    raise UnknownName(f"no data set is called {name!r}; {advice}")
 
 
 def _settings_class(entry: Loader) -> Callable[..., _Settings]:
