@@ -58,6 +58,7 @@ def test_nothing_secret_is_ever_written(tmp_path: Path, written: io.StringIO) ->
         admin.get(f"/v1/pools/{made['key']}")
         admin.get(f"/v1/pools?key={made['key']}")
         admin.get(f"/{made['key']}")
+        admin.request(made["key"], "/v1/pools")
         admin.get("/healthz", headers={"x-request-id": made["key"]})
         admin.get("/v1/pools", headers={"authorization": f"Basic {made['key']}"})
         admin.post("/v1/events", json={"type": "click", "decision_id": made["key"]})
@@ -78,10 +79,11 @@ def test_a_line_names_the_request_and_who_made_it(tmp_path: Path, written: io.St
         answer = admin.put("/v1/pools/home", json=POOL)
         admin.get("/v1/pools/home")
         refused = admin.get("/v1/pools/none")
+        admin.patch("/v1/pools/home/decide")
         by = admin.get("/v1/keys").json()["keys"][0]["key_id"]
     lines = [line for line in lines_of(written) if line["event"] == "request"]
-    assert len(lines) == 2, "reads that succeed are not notable"
-    change, refusal = lines
+    assert len(lines) == 3, "reads that succeed are not notable"
+    change, refusal, other_method = lines
     assert change["request_id"] == answer.headers["x-request-id"]
     assert (change["method"], change["route"], change["status"]) == (
         "PUT",
@@ -91,6 +93,11 @@ def test_a_line_names_the_request_and_who_made_it(tmp_path: Path, written: io.St
     assert (change["by"], change["pool_id"], change["client"]) == (by, "home", "127.0.0.0/24")
     assert refusal["request_id"] == refused.headers["x-request-id"]
     assert "pool_id" not in refusal
+    assert (other_method["method"], other_method["route"], other_method["status"]) == (
+        "PATCH",
+        "/v1/pools/{pool_id}/decide",
+        405,
+    )
 
 
 def test_a_failure_is_logged_by_its_place_and_answered_by_its_request_id(

@@ -35,7 +35,8 @@ def test_other_variables_are_left_alone() -> None:
             {},
             "environment: SLOTWISE_PORT: `port` must be a whole number, got text",
         ),
-        ({"SLOTWISE_PROT": "1"}, {}, "environment: SLOTWISE_PROT: no such setting"),
+        ({"SLOTWISE_PROT": "1"}, {}, "SLOTWISE_PROT: no such setting; did you mean `port`?"),
+        ({"SLOTWISE_PORT": "70000"}, {}, "must be a whole number, at most 65535, got 70000"),
         ({}, {"port": 70_000}, "flags: port: `port` must be a whole number, at most 65535"),
         (
             {},

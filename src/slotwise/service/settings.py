@@ -15,10 +15,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from slotwise.errors import InvalidConfig, InvalidInput, MissingData
+from slotwise.errors import InvalidConfig, InvalidInput, MissingData, did_you_mean
 from slotwise.service import limits
 from slotwise.service.http.addresses import TrustedProxies, split_address
-from slotwise.service.http.problems import advise, field_error
+from slotwise.service.http.problems import advise, field_error, with_value
 from slotwise.service.logs import LogLevel
 
 ENVIRONMENT_PREFIX = "SLOTWISE_"
@@ -253,13 +253,15 @@ def _check(source: str, values: Mapping[str, Any], *, strict: bool) -> None:
     for name, value in values.items():
         shown = f"{ENVIRONMENT_PREFIX}{name.upper()}" if source == "environment" else name
         if name not in Settings.__struct_fields__:
-            known = ", ".join(Settings.__struct_fields__)
-            raise InvalidConfig(f"{source}: {shown}: no such setting; the settings are {known}")
+            advice = did_you_mean(name, Settings.__struct_fields__)
+            raise InvalidConfig(f"{source}: {shown}: no such setting; {advice}")
         try:
             msgspec.convert({name: value}, Settings, strict=strict)
         except msgspec.ValidationError as error:
-            rule = advise(field_error(str(error)), Settings).detail
-            raise InvalidConfig(f"{source}: {shown}: {rule}") from None
+            is_number = isinstance(value, str) and re.fullmatch(r"-?\d{1,20}", value)
+            number = int(value) if is_number else value
+            broken = with_value(field_error(str(error)), {name: number})
+            raise InvalidConfig(f"{source}: {shown}: {advise(broken, Settings).detail}") from None
 
 
 def _check_alert_url(url: str) -> None:

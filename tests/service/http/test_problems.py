@@ -14,6 +14,7 @@ from slotwise.service.http.problems import (
     RequestProblem,
     advise,
     field_error,
+    read_fields,
     refuse,
 )
 
@@ -97,6 +98,39 @@ def test_an_unknown_field_or_word_brings_advice(message: str, advice: str) -> No
 )
 def test_a_rule_is_said_in_the_words_of_slotwise(message: str, said: str) -> None:
     assert advise(field_error(message), _Body).detail.startswith(said)
+
+
+class _Group(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    at_least: float = 0.0
+
+
+class _Groups(msgspec.Struct, forbid_unknown_fields=True):
+    slots: Annotated[int, msgspec.Meta(le=50)]
+    groups: list[_Group] = []
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b'{"slot": 3}', ["`slot` is not a known field; did you mean", "`slots` is missing"]),
+        (b'{"slots": 99}', ["`slots` must be a whole number, at most 50, got 99"]),
+        (
+            b'{"slots": 1, "groups": [{"name": "x", "at_leest": 1}]}',
+            ["`at_leest` is not a known field; did you mean `at_least`?"],
+        ),
+    ],
+)
+def test_an_unknown_field_comes_first_and_a_number_is_repeated(
+    body: bytes, said: list[str]
+) -> None:
+    with pytest.raises(msgspec.ValidationError) as raised:
+        msgspec.json.decode(body, type=_Groups)
+    found, _ = read_fields(raised.value, body, _Groups)
+    details = [advise(one, _Groups).detail for one in found]
+    assert len(details) == len(said)
+    for detail, start in zip(details, said, strict=True):
+        assert detail.startswith(start)
 
 
 def test_an_answer_has_the_title_and_status_of_its_type() -> None:

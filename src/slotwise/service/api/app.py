@@ -155,6 +155,8 @@ _JSON = re.compile(rb"\s*application/(?:[\w.-]+\+)?json\s*(?:;.*)?", re.IGNORECA
 _REQUEST_ID = re.compile(rb"(?!sw_)[A-Za-z0-9._:-]{1,64}")
 _SINGLE_HEADERS = (b"host", b"authorization", b"content-length", b"content-type", b"origin")
 _ANSWERS = (Answer, StreamAnswer)
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"})
+"""Those that are logged: any other text may be a misplaced key."""
 
 
 class App:
@@ -353,11 +355,12 @@ class App:
         # The ids in the path, but never a token, nor what may be a misplaced key.
         ids = {} if status >= 400 else {**request.path_values}
         ids.pop("token", None)
+        route = operation.path if operation else problem.route if problem else ""
         self._context.log.info(
             "request",
             request_id=request.request_id,
-            method=request.method if operation else "",
-            route=operation.path if operation else "",
+            method=request.method if route and request.method in _METHODS else "",
+            route=route,
             status=status,
             ms=round(1000 * seconds, 3),
             client=short_address(request.client),

@@ -93,6 +93,8 @@ class RequestProblem(SlotwiseError):
         self.detail = detail
         self.errors = tuple(errors)
         self.headers = tuple(headers)
+        self.route = ""
+        """The template of the path, where the operation was not found but the path is known."""
 
     def answer(self, request_id: str) -> ProblemAnswer:
         """Return the body that a caller reads."""
@@ -206,13 +208,18 @@ def read_fields(
     >>> [one.pointer for one in broken], good
     (['/n', '/m'], {'o': 5})
     """
-    found = [field_error(str(first))]
+    found: list[FieldError] = []
     good: dict[str, Any] = {}
     try:
         values = msgspec.json.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError):  # beyond the place of the first error
-        return found, good
+        return [field_error(str(first))], good
     if isinstance(values, dict) and isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        if kind.__struct_config__.forbid_unknown_fields:  # first: they may be misspelt ones
+            unknown = [name for name in values if name not in kind.__struct_encode_fields__]
+            texts = [f"Object contains unknown field `{name[:100]}`" for name in unknown[:10]]
+            found += map(field_error, texts)
+        found.append(field_error(str(first)))
         for field in msgspec.structs.fields(kind):
             name = field.encode_name
             try:
@@ -222,11 +229,30 @@ def read_fields(
                     found.append(field_error(f"Object missing required field `{name}`"))
             except msgspec.ValidationError as error:
                 found.append(field_error(str(error), f"/{name}"))
-        if kind.__struct_config__.forbid_unknown_fields:
-            unknown = [name for name in values if name not in kind.__struct_encode_fields__]
-            texts = [f"Object contains unknown field `{name[:100]}`" for name in unknown[:10]]
-            found += map(field_error, texts)
-    return list({one.pointer: one for one in reversed(found)}.values())[::-1], good
+    else:
+        found = [field_error(str(first))]
+    by_pointer = {one.pointer: one for one in reversed(found)}
+    return [with_value(one, values) for one in [*by_pointer.values()][::-1]], good
+
+
+def with_value(broken: FieldError, values: Any) -> FieldError:
+    """Return an error about a number with the number that was given.
+
+    >>> with_value(FieldError("`slots` must be a whole number, at least 1", "/slots"), {"slots": 0})
+    FieldError(detail='`slots` must be a whole number, at least 1, got 0', pointer='/slots', \
+parameter='')
+    """
+    if ", got " in broken.detail or " must be " not in broken.detail:
+        return broken
+    for step in broken.pointer.split("/")[1:]:
+        index: Any = int(step) if isinstance(values, list) and step.isdigit() else step
+        try:
+            values = values[index]
+        except (LookupError, TypeError):
+            return broken
+    if not isinstance(values, int | float):
+        return broken
+    return FieldError(f"{broken.detail}, got {values}", broken.pointer)
 
 
 def advise(broken: FieldError, kind: Any) -> FieldError:
@@ -240,23 +266,35 @@ def advise(broken: FieldError, kind: Any) -> FieldError:
     if f" must be {_ONE_OF}, got " in detail:
         words = " or ".join(map(repr, _words_at(kind, broken.pointer)))
         detail = detail.replace(_ONE_OF, words or _ONE_OF, 1)
-    elif detail.endswith("not a known field") and broken.pointer.count("/") == 1:
-        fields, given = getattr(kind, "__struct_encode_fields__", ()), broken.pointer[1:101]
-        whole = [field for field in fields if given in field.split("_")]
+    elif detail.endswith("not a known field"):
+        within, _, given = broken.pointer.rpartition("/")
+        fields = [
+            field.encode_name
+            for one in _kinds_at(kind, within)
+            if isinstance(one, msgspec.inspect.StructType)
+            for field in one.fields
+        ]
+        whole, given = [field for field in fields if given in field.split("_")], given[:100]
         close = whole or difflib.get_close_matches(given, fields, n=1, cutoff=0.5)
         known = f"known are {', '.join(fields)}"
-        detail = f"{detail}; {f'did you mean `{close[0]}`?' if close else known}"
+        if fields:
+            detail = f"{detail}; {f'did you mean `{close[0]}`?' if close else known}"
     return FieldError(detail, broken.pointer)
 
 
 def _words_at(kind: Any, pointer: str) -> list[str]:
     """Return the words that a body of `kind` may hold at a place."""
+    return [str(word) for one in _kinds_at(kind, pointer) for word in getattr(one, "values", ())]
+
+
+def _kinds_at(kind: Any, pointer: str) -> list[msgspec.inspect.Type]:
+    """Return the types that a body of `kind` may hold at a place."""
     kinds = list(choices(msgspec.inspect.type_info(kind)))
     for step in pointer.split("/")[1:]:
         kinds = [
             choice for kind in kinds for part in _parts(kind, step) for choice in choices(part)
         ]
-    return [str(word) for kind in kinds for word in getattr(kind, "values", ())]
+    return kinds
 
 
 def choices(kind: msgspec.inspect.Type) -> Iterator[msgspec.inspect.Type]:

@@ -206,11 +206,13 @@ class Router:
         found = methods.get(method)
         if found is None:
             allowed = ", ".join(methods)
-            raise RequestProblem(
+            problem = RequestProblem(
                 "method-not-allowed",
                 f"`method` must be one of {allowed}, got {method[:20]!r}",
                 headers=[(b"allow", allowed.encode())],
             )
+            problem.route = next(iter(methods.values()))[0].path
+            raise problem
         operation, names = found
         for name, value in zip(names, values, strict=True):
             if operation.protocol_errors is None and name != "token" and not is_id(value):
