@@ -1,4 +1,4 @@
-"""A client of the decision service, whose retries cannot count anything twice."""
+"""A client of the decision service, with retries that count nothing twice."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def click_event(decision_id: str, link_id: str) -> dict[str, Any]:
 def conversion_event(
     decision_id: str, link_id: str, *, conversion_id: str, revenue_micros: int, currency: str
 ) -> dict[str, Any]:
-    """Return the event that a click brought revenue; the id is yours, such as an order number."""
+    """Return the event that a click earned revenue; choose the id, such as an order number."""
     return {
         "type": "conversion",
         "conversion_id": conversion_id,
@@ -127,11 +127,11 @@ def adjustment_event(
 
 
 class Client:
-    """Calls a decision service, again when it has to.
+    """Calls a decision service, with retries.
 
-    A call that got no answer, or "come back later", is sent again after a growing, random
-    wait. That cannot count twice: every decision has an id made here before the first try,
-    and every event is identified by what it says, so the service recognises both.
+    A call without an answer, or with the answer to try later, is sent again after a growing random
+    wait. Nothing is counted twice: every decision gets its id here before the first try, and an
+    event is identified by its fields, so the service recognises both.
 
         with Client("http://127.0.0.1:8460", key) as client:
             page = client.decide("home")
@@ -182,7 +182,7 @@ class Client:
     ) -> Page:
         """Ask for the links of one page view; `pin` maps positions (from 1) to links.
 
-        `visitor` says what is known of who looks: values of the pool's features.
+        `visitor` has values of the pool's features.
         """
         body: dict[str, Any] = {"decision_id": decision_id or secrets.token_hex(12)}
         if exclude:
@@ -304,7 +304,7 @@ class Client:
         return stored
 
     def import_counts(self, pool_id: str, csv: str, *, discount: float = 1.0) -> dict[str, Any]:
-        """Let links start from a table of the past: link, views, clicks, revenue and features."""
+        """Import a table of known counts: link, views, clicks, revenue and features."""
         body = {"csv": csv, "discount": discount}
         return self._call("POST", f"/v1/pools/{pool_id}/known-counts", body)
 
@@ -337,7 +337,7 @@ class Client:
         """Go through the bytes of a pool's round log; `since` is an RFC 3339 time.
 
         The form "log" is what `slotwise evaluate` reads.
-        Not retried: begin again at the last round you kept.
+        Not retried: begin again at the last round that you have stored.
         """
         query = {"format": form} | ({"since": since} if since else {})
         with self._http.stream("GET", f"/v1/pools/{pool_id}/export", params=query) as answer:
@@ -347,7 +347,7 @@ class Client:
             yield from answer.iter_bytes()
 
     def evaluate(self, pool_id: str, click_floor: float | None = None) -> dict[str, Any]:
-        """Ask the log of a pool what the best mix at a floor would have earned."""
+        """Estimate from the log of a pool what the best mix at a floor would have earned."""
         query = "" if click_floor is None else f"?click_floor={click_floor!r}"
         return self._call("GET", f"/v1/pools/{pool_id}/evaluate{query}")
 
@@ -378,7 +378,7 @@ class Client:
     @staticmethod
     def _wait_s(tries: int, last: SlotwiseError | None) -> float:
         """Return a random wait that doubles with each try, at least what the service asked."""
-        # Full jitter keeps a crowd of clients from coming back together.
+        # Full jitter: clients do not retry all at the same time.
         wait_s = random.uniform(0, 0.1 * 2**tries)
         asked_s = getattr(last, "retry_after_s", 0.0)
         return float(min(_MAX_WAIT_S, max(wait_s, asked_s)))
@@ -415,7 +415,7 @@ def _refusal(answer: httpx.Response) -> ServiceRefusal:
 
 @dataclass(frozen=True)
 class LogCounts:
-    """What is settled about the links of a pool, level by level, in the form a `Selector` takes.
+    """Settled counts of the links of a pool by level, as `Selector.update_batch` takes them.
 
         selector.update_batch(counts.click_views, clicks=counts.clicks)
         selector.update_batch(counts.revenue_views, revenue=counts.revenue)

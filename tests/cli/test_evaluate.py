@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -26,8 +27,8 @@ def test_another_floor(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = said(capsys, log, "--floor", "0.5")
     assert "floor 0.5: kept" in text
     assert "effective of" in text
-    assert "only served to fit the mix" in text
-    assert "second opinion, bootstrap" in text
+    assert "pages were only used to fit the mix" in text
+    assert "for comparison, bootstrap" in text
 
 
 def test_the_json_of_an_answer(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -81,15 +82,25 @@ def test_the_frontier_and_its_picture(
     log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = said(capsys, log, "--frontier", "--out", tmp_path, "--format", "svg")
-    assert "each floor's intervals hold by themselves" in text
+    assert "the intervals of each floor hold on their own" in text
     assert (tmp_path / "frontier-log.svg").exists()
     points = json.loads(said(capsys, log, "--frontier", "--json"))["points"]
     assert len(points) == 11
 
 
+def test_a_floor_out_of_reach_is_named(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = " ".join(said(capsys, log, "--floor", "5").split())
+    assert "floor 5: missed" in text
+    assert re.search(r"The floor is out of reach: the most clicked mix has [\d.]+ clicks\.", text)
+    assert "out of reach" not in said(capsys, log, "--floor", "0.1")
+
+
 MISTAKES = [
-    ([], "give exactly one of --floor, --rule, --mix, --policy or --frontier; got none"),
-    (["--frontier", "--policy", "cucb"], "; got several"),
+    ([], "say what to evaluate: --floor, --rule, --mix, --policy or --frontier"),
+    (
+        ["--frontier", "--policy", "cucb"],
+        "give one of --frontier, --mix, --policy, got --frontier and --policy",
+    ),
     (["--frontier", "--floor", "1"], "`--floor` must be left out with --frontier"),
     (["--policy", "cucb", "--by", "country"], "`--by` must be left out"),
     (["--policy", "cubc"], "did you mean 'cucb'?"),

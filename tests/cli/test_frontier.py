@@ -115,9 +115,9 @@ def test_a_saved_selector(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "`TABLE` must be given, or else --selector, got None"),
+        ([], "give TABLE, a file or the name of a data set, or --selector, a saved selector"),
         (["nowhere.csv", "--slots", "2"], "`TABLE` must be a file, or one of the data sets"),
-        (["LINKS"], "`--slots` must be given for a file, got None"),
+        (["LINKS"], "give --slots, the number of links on a page, for the file"),
         (["--selector", "x.npz", "--slots", "2"], "must be left out with --selector"),
         (["LINKS", "--slots", "2", "--out", "OUT", "--format", "gif"], "`format` must be one of"),
     ],

@@ -74,6 +74,25 @@ def test_rates_are_rates(change: dict[str, float], rule: str) -> None:
         RoughPage(6, 2, **rough)
 
 
+@pytest.mark.parametrize(
+    ("options", "rule"),
+    [
+        (["--slots", "7"], "`--slots` must be from 1 to the number of links (6), got 7"),
+        (["--slots", "0"], "`--slots` must be from 1 to the number of links (6), got 0"),
+        (["--links", "0"], "`--links` must be at least 1, got 0"),
+        (["--click-rate", "2"], "`--click-rate` must be between 0 and 1, got 2.0"),
+        (["--floor", "-1"], "`--floor` must be at least 0 and below n_slots (2), got -1.0"),
+        (["--cases", "1"], "`--cases` must be at least 10, got 1"),
+        (["--views", "0"], "`--views` must be at least 1, got 0"),
+    ],
+)
+def test_a_wrong_option_is_named(
+    options: list[str], rule: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*PAGE, "--revenue-per-click", "0.4", *options]) == 2
+    assert rule in capsys.readouterr().err
+
+
 def test_lines_tell_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*PAGE, "--revenue-per-click", "0.4", *FEW, "--json-lines"]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]

@@ -108,7 +108,7 @@ def test_check_prints_every_value_and_starts_nothing(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--port", "99999"], "flags: port: `port` must be a whole number, at most 65535"),
+        (["--port", "99999"], "`port` must be a whole number, at most 65535, got 99999"),
         (["--set", "colour=red"], "flags: colour: no such setting"),
         (["--set", "max_batch"], "flags: --set: must be NAME=VALUE, got 'max_batch'"),
         (["--config", "none.toml"], "`config` must be a file that exists, got 'none.toml'"),
@@ -182,6 +182,11 @@ def test_the_list_of_keys_names_the_pool_of_a_page_key(
     assert "start-page" in capsys.readouterr().out
 
 
+def test_the_demo_refuses_a_time_that_is_over(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--seconds", "-1"]) == 2
+    assert "`--seconds` must be a positive number, got -1.0" in capsys.readouterr().err
+
+
 def test_the_demo_shows_what_it_learns(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -237,8 +242,8 @@ def test_the_demo_says_what_was_earned_and_kept() -> None:
         "shadow_price_micros": 2_000_000,
     }
     assert summary(stats).splitlines() == [
-        "Floor: 0.52 clicks a view so far, 0.50 are promised.",
-        "Revenue: 1.50 EUR a view on chosen pages, 1.00 on random ones: +50% (+10% to +90%)",
+        "Floor: 0.52 clicks per view so far; the floor is 0.50.",
+        "Revenue: 1.50 EUR per view on chosen pages, 1.00 on random ones: +50% (+10% to +90%)",
         "Price of the floor: one more click per 100 views costs 2.00 EUR.",
     ]
     unsure = {"mean": 0.5, "low": -0.1, "high": 0.9}

@@ -23,7 +23,7 @@ from typer import Argument, Option
 from slotwise.cli.catalogue import parse_option
 from slotwise.cli.progress import progress_bar
 from slotwise.environments.datasets import DATASETS, Dataset, find_dataset, load_dataset
-from slotwise.errors import InvalidInput
+from slotwise.errors import InvalidInput, whole_number
 from slotwise.evaluation import (
     BestMix,
     Evaluation,
@@ -46,6 +46,10 @@ if TYPE_CHECKING:  # the service runs `plan` where matplotlib is not installed
 MAX_ROUNDS = 50_000
 
 
+EXCLUSIVE = ("--frontier", "--mix", "--policy")
+"""Options of `evaluate` that exclude each other."""
+
+
 class Question(NamedTuple):
     """What was asked of a log, as it was typed."""
 
@@ -62,32 +66,36 @@ def evaluate_command(
     floor: Annotated[float | None, Option(help="The click floor to keep.")] = None,
     mix: Annotated[Path | None, Option(help="A CSV file: link, probability, features.")] = None,
     policy: Annotated[
-        str | None, Option(help="A policy, on a simulator fitted to the log.")
+        str | None, Option(help="A policy to run on a simulator fitted to the log.")
     ] = None,
-    frontier: Annotated[bool, Option("--frontier", help="The best mix at eleven floors.")] = False,
+    frontier: Annotated[
+        bool, Option("--frontier", help="Evaluate the best mix at eleven floors.")
+    ] = False,
     by: Annotated[
-        list[str] | None, Option(help="A feature of visitors: a mix for each of its values.")
+        list[str] | None, Option(help="A feature of visitors; each of its values gets its own mix.")
     ] = None,
     rule: Annotated[
         list[str] | None, Option(help='A rule for the best mix, as "partner: b1,b2 >= 0.5".')
     ] = None,
     estimator: Annotated[str, Option(help="dr, ips, sn or clipped.")] = "dr",
-    confidence: Annotated[float, Option(help="Of both intervals together.")] = 0.95,
+    confidence: Annotated[
+        float, Option(help="Confidence level of both intervals together.")
+    ] = 0.95,
     clip: Annotated[float, Option(help="The largest weight of the clipped estimator.")] = 100.0,
     max_revenue: Annotated[
-        float | None, Option(help="The most that a link can bring, in money.")
+        float | None, Option(help="The most that one view of a link can earn, in money.")
     ] = None,
     runs: Annotated[int, Option(help="Simulated runs of --policy.")] = 20,
-    seed: Annotated[int, Option(help="Of the simulator and bootstrap.")] = 1,
+    seed: Annotated[int, Option(help="Seed of the simulator and the bootstrap.")] = 1,
     as_json: Annotated[bool, Option("--json", help="Print JSON.")] = False,
     out: Annotated[Path | None, Option(help="The directory for a figure of the answer.")] = None,
     formats: Annotated[str, Option("--format", help="svg, png, or both with a comma.")] = "svg,png",
 ) -> None:
-    """Ask a log of page views what another floor, mix or policy would have earned.
+    """Estimate from a log of page views what another floor, mix or policy would have earned.
 
-    LOG is a Parquet file, or a folder of them, with a row for each link shown. Answers are revenue
-    and clicks a page view. Both intervals hold together, also for a log whose policy learned
-    meanwhile.
+    LOG is a Parquet file, or a folder of them, with a row for each link shown. The answer is the
+    revenue and the clicks per page view, each with an interval. Both intervals hold together, also
+    if the policy of the log was learning.
 
     Examples:
 
@@ -137,10 +145,11 @@ def _check(question: Question, frontier: bool) -> None:
     if question.rules and any(wanted):
         rule = "left out with --mix, --policy and --frontier"
         raise InvalidInput.of("--rule", rule, question.rules[0].name)
-    if sum(wanted) > 1 or not (any(wanted) or question.floor is not None or question.rules):
-        asked = "none" if not any(wanted) else "several"
-        choices = "--floor, --rule, --mix, --policy or --frontier"
-        raise InvalidInput(f"give exactly one of {choices}; got {asked}")
+    if sum(wanted) > 1:
+        given = [name for name, one in zip(EXCLUSIVE, wanted, strict=True) if one]
+        raise InvalidInput(f"give one of {', '.join(EXCLUSIVE)}, got {' and '.join(given)}")
+    if not (any(wanted) or question.floor is not None or question.rules):
+        raise InvalidInput("say what to evaluate: --floor, --rule, --mix, --policy or --frontier")
     if frontier and question.floor is not None:
         raise InvalidInput.of("--floor", "left out with --frontier", question.floor)
     if question.by and (question.mix is not None or question.policy is not None):
@@ -257,18 +266,18 @@ def _sentences(answer: Evaluation) -> list[str]:
     if answer.uncovered > 0:
         said.append(
             f"{answer.uncovered:.1%} of the page could not be shown by the log; the intervals "
-            "allow it to bring anything"
+            "allow any outcome for it"
         )
     if answer.n_fitted:
-        said.append(f"{answer.n_fitted:,} pages at the beginning only served to fit the mix")
+        said.append(f"the first {answer.n_fitted:,} pages were only used to fit the mix")
     if answer.n_unsettled:
         said.append(f"{answer.n_unsettled:,} unsettled pages left out")
     if answer.n_clipped:
         said.append(f"{answer.n_clipped:,} amounts above max_revenue counted as max_revenue")
     low, high = answer.bootstrap["revenue"]
     said.append(
-        f"second opinion, bootstrap: revenue {low:.5g} to {high:.5g} (not valid for a log whose "
-        "policy learned)"
+        f"for comparison, bootstrap: revenue {low:.5g} to {high:.5g} (not valid if the policy of "
+        "the log was learning)"
     )
     said += answer.notes
     if answer.cannot_tell:
@@ -294,7 +303,7 @@ def _print_frontier(curve: LogFrontier, as_json: bool) -> None:
         table.add_row(f"{floor:.4g}", *cells, kept[point.floor_is_kept])
     console = Console(highlight=False)
     console.print(table)
-    console.print("each floor's intervals hold by themselves", markup=False)
+    console.print("the intervals of each floor hold on their own", markup=False)
 
 
 def _draw(
@@ -337,12 +346,12 @@ def frontier_command(
     out: Annotated[Path | None, Option(help="The directory for the figure and the CSV.")] = None,
     formats: Annotated[str, Option("--format", help="svg, png, or both with a comma.")] = "svg,png",
 ) -> None:
-    """Print, and draw, the best revenue for every click floor and the price of one more click.
+    """Print or draw the best revenue for every click floor and the price of one more click.
 
     TABLE is a CSV, TSV or Parquet file with clicks, views and revenue of each link, or the name of
     a data set. With --selector the curve is computed from the present estimates of a saved
-    selector, with a band. With --rule it shows what a guarantee costs as it grows, within the
-    floor; links are named as in the table, or numbered from 0 on.
+    selector, with a band. With --rule it shows what a guarantee costs as it grows, while the floor
+    is kept; links are named as in the table, or numbered from 0 on.
 
     Examples:
 
@@ -357,10 +366,11 @@ def frontier_command(
       slotwise frontier --selector selector.npz --out figures
     """
     if (table is None) == (selector is None):
-        raise InvalidInput.of("TABLE", "given, or else --selector", table)
+        asked = "give TABLE, a file or the name of a data set, or --selector, a saved selector"
+        raise InvalidInput(f"{asked}; got {'neither' if table is None else 'both'}")
     if selector is not None:
         if slots is not None or data is not None or option or rule:
-            wanted = "left out with --selector, which knows its page"
+            wanted = "left out with --selector, which has its own"
             names, found = "--slots, --data, --option and --rule", slots or data or option or rule
             raise InvalidInput.of(names, wanted, found)
         picture, name = _of_selector(selector, floor)
@@ -400,7 +410,7 @@ def _load(
         rule = f"a file, or one of the data sets {', '.join(DATASETS)}"
         raise InvalidInput.of("TABLE", rule, table)
     if slots is None:
-        raise InvalidInput.of("--slots", "given for a file", None)
+        raise InvalidInput(f"give --slots, the number of links on a page, for the file {table}")
     options.setdefault("click_floor", 0.0)
     return load_dataset("table", path, **options)
 
@@ -556,22 +566,27 @@ def _write_corners(curve: Frontier, directory: Path, name: str) -> Path:
 def plan_command(
     links: Annotated[int, Option(help="Links to choose from.")],
     slots: Annotated[int, Option(help="Links on a page.")],
-    click_rate: Annotated[float, Option(help="Of a typical link.")],
+    click_rate: Annotated[float, Option(help="Click rate of a typical link.")],
     revenue: Annotated[
         float,
-        Option("--revenue-per-click", help="Of a typical link, as a share of the largest sale."),
+        Option(
+            "--revenue-per-click",
+            help="Revenue per click of a typical link, as a share of the largest sale.",
+        ),
     ],
-    per_day: Annotated[float, Option("--views-per-day", help="Page views a day.")],
-    floor: Annotated[float, Option(help="Clicks promised a page view.")] = 0.0,
-    certainty: Annotated[float, Option(help="In which share of cases the answer holds.")] = 0.95,
+    per_day: Annotated[float, Option("--views-per-day", help="Page views per day.")],
+    floor: Annotated[float, Option(help="The click floor: fewest clicks per page view.")] = 0.0,
+    certainty: Annotated[
+        float, Option(help="The share of cases in which the answer holds.")
+    ] = 0.95,
     holdout: Annotated[float, Option(help="The share of views with random links.")] = 0.05,
-    views: Annotated[int, Option(help="Page views of a case.")] = 20_000,
+    views: Annotated[int, Option(help="Page views of each simulated case.")] = 20_000,
     cases: Annotated[int, Option(help="Simulated cases.")] = 100,
-    policy: Annotated[str | None, Option(help="Another policy.")] = None,
+    policy: Annotated[str | None, Option(help="A policy instead of the default.")] = None,
     rule: Annotated[
         list[str] | None, Option(help='A rule: "partner: 3,4 >= 0.5", links numbered from 0 on.')
     ] = None,
-    seed: Annotated[int, Option(help="Another seed.")] = 1,
+    seed: Annotated[int, Option(help="Seed of the simulation.")] = 1,
     as_json: Annotated[bool, Option("--json", help="Print JSON, in page views.")] = False,
     as_lines: Annotated[
         bool, Option("--json-lines", help="Print progress, then the answer, as lines of JSON.")
@@ -580,11 +595,11 @@ def plan_command(
         float, Option(show_default=False, help="Give up after so many seconds.")
     ] = math.inf,
 ) -> None:
-    """Say how many days of traffic a page needs until its floor is kept and its lift is visible.
+    """Estimate how many days of traffic a page needs to keep its floor and to show its lift.
 
-    Rates are rough: those of a typical link. Many cases are simulated, each with links whose rates
-    are drawn around them; the answer holds in the wanted share of the cases. The lift is that over
-    random links, which a holdout shows to some visitors for comparison.
+    Give the rough rates of a typical link. Many cases are simulated, each with links whose rates
+    are drawn around these; the answer holds in the given share of the cases. The lift is measured
+    against random links, which a holdout shows to some visitors.
 
     Examples:
 
@@ -592,9 +607,12 @@ def plan_command(
     """  # noqa: E501 - a command
     if not (math.isfinite(per_day) and per_day > 0):
         raise InvalidInput.of("--views-per-day", "a positive finite number", per_day)
-    page = RoughPage(links, slots, click_rate, revenue, floor, holdout)
+    whole_number("--links", links, at_least=1)
+    if not 1 <= slots <= links:
+        raise InvalidInput.of("--slots", f"from 1 to the number of links ({links})", slots)
     showing = nullcontext(_tell_line) if as_lines else progress_bar("plan")
-    with _giving_up_after(within), showing as tell:
+    with _naming_options(), _giving_up_after(within), showing as tell:
+        page = RoughPage(links, slots, click_rate, revenue, floor, holdout)
         tell(0.0, "plan")
         found = plan_traffic(
             page,
@@ -618,6 +636,31 @@ def plan_command(
     if found.share_of_floors_in_reach < 1:
         reach = f"{found.share_of_floors_in_reach:.0%}"
         console.print(f"the floor is in reach of the links in {reach} of cases", markup=False)
+
+
+OPTIONS = {
+    "click_rate": "--click-rate",
+    "revenue_per_click": "--revenue-per-click",
+    "click_floor": "--floor",
+    "holdout": "--holdout",
+    "certainty": "--certainty",
+    "n_rounds": "--views",
+    "n_cases": "--cases",
+}
+"""The options of `plan` by the arguments that they become."""
+
+
+@contextmanager
+def _naming_options() -> Iterator[None]:
+    """Name the option instead of the argument in an error."""
+    try:
+        yield
+    except InvalidInput as error:
+        option = OPTIONS.get(error.argument)
+        if option is None:
+            raise
+        told = str(error).replace(f"`{error.argument}`", f"`{option}`", 1)
+        raise InvalidInput(told, option) from None
 
 
 def _numbered(text: str) -> Rule:

@@ -20,7 +20,7 @@ from rich.text import Text
 from typer import Option
 
 from slotwise.client import Client, Page, click_event, conversion_event
-from slotwise.errors import SlotwiseError
+from slotwise.errors import InvalidInput, SlotwiseError
 from slotwise.service.access.keys import new_key
 from slotwise.service.api.context import system_clock_us
 from slotwise.service.demo.shop import PRODUCTS, SHOP_POOL, shop_operations
@@ -34,19 +34,19 @@ N_SLOTS = 3
 HOLDOUT = 0.2
 VIEWS_AT_ONCE = 30
 COMPILE_S = 300.0
-"""How long making the pool may take: its policy is compiled once on a machine."""
+"""Timeout for making the pool: its policy is compiled once on a machine."""
 TOLD_EVERY_S = 10.0
 """Seconds between two lines of progress where the output is not a terminal."""
 WIDE = 90
 """Columns of a terminal that has room for bars."""
 PAUSE_S = 0.2
-"""Between two groups of visitors: the shop must answer people in time as well."""
+"""Pause between two groups of visitors, so that the shop also answers people quickly."""
 
 
 FEATURES = {"device": ["phone", "desktop"], "returning": "bool"}
 PHONES, RETURNING = 0.6, 0.5
 LIKES = {"phone": (1.2, 0.6), "desktop": (0.7, 1.6)}
-"""How much more often visitors click what is cheap, and what is dear; on average 1."""
+"""Factors of the click rates of cheap and of expensive products; their mean is 1."""
 DEAR_MICROS = 15_000_000
 SLOT_WEIGHTS = (1.4, 1.0, 0.6)
 
@@ -58,7 +58,8 @@ class Taste(NamedTuple):
     sales: float
 
 
-# What is clicked most earns least: without the floor the shop would show the dear three only.
+# The most clicked products earn least: without the floor the shop would show only the three most
+# expensive ones.
 TASTES = {
     "kettle": Taste(0.06, 0.35),
     "teapot": Taste(0.10, 0.30),
@@ -74,8 +75,8 @@ TASTES = {
 class DemoVisitors:
     """Visitors who click and buy at the rates of `TASTES`, on average.
 
-    On a phone people click what is cheap, at a desk what is dear; who comes back buys more often,
-    and the first slot is clicked most.
+    Visitors on a phone click cheap products more often, visitors on a desktop expensive ones.
+    Returning visitors buy more often, and the first slot is clicked most.
     """
 
     def __init__(self, seed: int) -> None:
@@ -116,17 +117,15 @@ class DemoVisitors:
 
 def demo_command(
     seconds: Annotated[
-        float | None, Option(help="How long to run; until Ctrl-C without it")
+        float | None, Option(help="How long to run; by default until Ctrl-C")
     ] = None,
     seed: Annotated[int, Option(help="Seed of visitors and pages")] = 0,
-    port: Annotated[
-        int, Option(min=0, max=65535, help="Port of the shop; any free one without it")
-    ] = 0,
+    port: Annotated[int, Option(min=0, max=65535, help="Port of the shop; 0 takes a free one")] = 0,
     open_shop: Annotated[bool, Option("--open/--no-open", help="Open the demo shop")] = True,
 ) -> None:
-    """Open a small shop with simulated visitors and watch the service learn what to show them.
+    """Run a small shop with simulated visitors and show how the service learns.
 
-    Nothing is stored: the store is a temporary file. It runs until Ctrl-C or SIGTERM.
+    The store is a temporary file that is removed at the end. Stop the demo with Ctrl-C or SIGTERM.
 
     Examples:
 
@@ -134,6 +133,8 @@ def demo_command(
 
       slotwise demo --seconds 60 --seed 7 --port 8470
     """
+    if seconds is not None and not seconds > 0:
+        raise InvalidInput.of("--seconds", "a positive number", seconds)
     console = Console()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C
     try:
@@ -166,26 +167,27 @@ def _open_shop(
 
 
 def introduce(console: Console, url: str, admin_key: str) -> None:
-    """Say what is to be seen, and where."""
+    """Print the addresses and what they show."""
     lines = (
         "",
         f"  the shop       {url}/shop",
         f"  the dashboard  {url}/",
         f"  admin key      {admin_key}  (to pin and retire links)",
         "",
-        f"The shop shows {N_SLOTS} of {len(PRODUCTS)} products. Simulated visitors click and buy",
-        "at the rates under *true*, which the service does not know: it learns them. People at",
-        "a phone, at a desk and those who come back differ: see *Visitors* on the dashboard.",
-        f"It earns as much as it can while a page brings {CLICK_FLOOR} clicks on average, the",
-        f"floor. You may click and buy as well; clicks count for {CLICK_WINDOW_S} seconds here,",
-        "later ones are reported as late. Stop with Ctrl-C.",
+        f"The shop shows {N_SLOTS} of {len(PRODUCTS)} products. Simulated visitors click",
+        "and buy at the rates in the columns *true*. The service does not know these rates;",
+        "it learns them. Visitors on a phone, on a desktop and returning visitors differ: see",
+        f"*Visitors* on the dashboard. The floor is {CLICK_FLOOR} clicks per page view: the",
+        "service earns as much as it can while it keeps this floor. You can click and buy,",
+        f"too. A click counts within {CLICK_WINDOW_S} seconds; a later one is reported as late.",
+        "Stop with Ctrl-C.",
         "",
     )
     console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
 
 
 def make_shop(client: Client, url: str) -> None:
-    """Make the shop's pool, with windows of seconds: it learns while somebody looks."""
+    """Make the shop's pool, with windows of seconds, so that it learns quickly."""
     client.put_pool(
         SHOP_POOL,
         slots=N_SLOTS,
@@ -208,9 +210,10 @@ def make_shop(client: Client, url: str) -> None:
 
 
 def declare_features(url: str, admin_key: str) -> threading.Event:
-    """Let pages depend on the visitor while the first views are played; print when they do.
+    """Declare the pool's features in another thread, while the first pages are shown.
 
-    What that needs is compiled once on a machine, and nobody has to wait for it.
+    The code for them is compiled once on a machine; the demo does not wait for it. The event is set
+    when the features are declared.
     """
     declared = threading.Event()
 
@@ -268,7 +271,7 @@ def picture(stats: dict[str, Any], n_views: int, elapsed: float, width: int) -> 
         title=f"{n_views:,} page views in {elapsed:.0f} s",
         box=box.HEAVY_HEAD if width else box.ASCII2,
     )
-    for heading in ("product", "clicks a view", "true", "EUR a click", "true", "shown now"):
+    for heading in ("product", "clicks per view", "true", "EUR per click", "true", "shown now"):
         table.add_column(heading, justify="left" if heading == "product" else "right")
     for link in stats["links"]:
         clicks, views = link["clicks"], link["click_views"]
@@ -291,17 +294,20 @@ def _bar(probability: float) -> str:
 
 
 def summary(stats: dict[str, Any]) -> str:
-    """Say in a few lines how the floor and the revenue stand."""
+    """Summarise the floor and the revenue in a few lines."""
     groups = {group["group"]: group for group in stats["groups"]}
     chosen = groups.get("policy")
     if chosen is None or not chosen["revenue_views"]:
-        return f"The first views settle after {REVENUE_WINDOW_S} seconds; until then all are tried."
+        return (
+            f"The first page views settle after {REVENUE_WINDOW_S} seconds; "
+            "until then all products are tried."
+        )
     per_view = {
         name: group["revenue_per_view_micros"]["mean"] / 1e6 for name, group in groups.items()
     }
     clicks, floor = chosen["clicks_per_view"]["mean"], stats["floor"]["clicks"]
-    kept = f"Floor: {clicks:.2f} clicks a view so far, {floor:.2f} are promised."
-    earned = f"Revenue: {per_view['policy']:.2f} EUR a view on chosen pages"
+    kept = f"Floor: {clicks:.2f} clicks per view so far; the floor is {floor:.2f}."
+    earned = f"Revenue: {per_view['policy']:.2f} EUR per view on chosen pages"
     if "holdout" in per_view:
         earned += f", {per_view['holdout']:.2f} on random ones"
     if lift := stats["lift"]:

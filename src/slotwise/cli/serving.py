@@ -50,8 +50,8 @@ def serve_command(
 ) -> None:
     """Run the decision service on this machine, with an embedded store or on PostgreSQL.
 
-    The first start makes an admin key and prints it, once, with commands to try.
-    Settings come from a TOML file, SLOTWISE_* variables and flags; later ones win.
+    The first start makes an admin key and prints it once, with commands to try. Settings come from
+    a TOML file, SLOTWISE_* variables and flags; later ones take precedence.
 
     Examples:
 
@@ -95,7 +95,7 @@ def announce(start: ServerStart) -> None:
 def first_steps(url: str, admin_key: str) -> str:
     """Return commands that make a pool, choose a page and report a click."""
     return f"""
-This is the first start. The admin key is shown only now; keep it:
+This is the first start. The admin key is shown only now; store it:
 
   KEY={admin_key}
   URL={url}
@@ -169,8 +169,8 @@ def revoke(
 keys_command = typer.Typer(
     help="""Make, list and revoke the keys of a store.
 
-While a service runs on a store in a file its keys can be listed here; it makes and revokes them
-itself, with `POST /v1/keys` and `DELETE /v1/keys/{key_id}`. On PostgreSQL all commands work.
+While a service runs on a store in a file, this command can only list the keys: make and revoke
+them with `POST /v1/keys` and `DELETE /v1/keys/{key_id}`. On PostgreSQL all commands work.
 
 Examples:
 
@@ -184,8 +184,8 @@ Examples:
 """,
     no_args_is_help=True,
 )
-keys_command.command("make", help="Make a key and print it, this once.")(make)
-keys_command.command("list", help="List the keys; their secrets are not known.")(list_keys)
+keys_command.command("make", help="Make a key and print it; it is shown only once.")(make)
+keys_command.command("list", help="List the keys, without their secrets.")(list_keys)
 keys_command.command("revoke", help="Revoke a key permanently.")(revoke)
 
 
@@ -201,30 +201,30 @@ def _opened(store: str, call: str) -> Iterator[Service]:
 
 
 MAX_CHARS = 500_000
-"""Of a table that is sent in one call; a body may have a million bytes."""
+"""Most characters of a table sent in one call; a body may have a million bytes."""
 
 
 def import_command(
     file: Annotated[Path, Argument(metavar="FILE", help="A CSV file.")],
-    discount: Annotated[float, Option(help="What a known view is worth, from 0 to 1.")] = 1.0,
-    pool: Annotated[str | None, Option(help="Into this pool.")] = None,
-    url: Annotated[str | None, Option(help="Of the running service.")] = None,
-    store: Annotated[str | None, Option(help="Of a stopped one.")] = None,
+    discount: Annotated[float, Option(help="Weight of an imported view, from 0 to 1.")] = 1.0,
+    pool: Annotated[str | None, Option(help="The pool to import into.")] = None,
+    url: Annotated[str | None, Option(help="Address of the running service.")] = None,
+    store: Annotated[str | None, Option(help="Store URL of a stopped service.")] = None,
     key: Annotated[str, Option(envvar="SLOTWISE_KEY", help="An admin key, for --url.")] = "",
-    slots: Annotated[int | None, Option(help="Of a selector: links on a page.")] = None,
-    floor: Annotated[float, Option(help="Of a selector: clicks promised a page view.")] = 0.0,
-    max_revenue: Annotated[float, Option(help="Of a selector: the most of a click.")] = 1.0,
-    policy: Annotated[str | None, Option(help="Of a selector: another policy.")] = None,
+    slots: Annotated[int | None, Option(help="For a selector: links on a page.")] = None,
+    floor: Annotated[float, Option(help="For a selector: the click floor.")] = 0.0,
+    max_revenue: Annotated[float, Option(help="For a selector: the most a click can earn.")] = 1.0,
+    policy: Annotated[str | None, Option(help="For a selector: the policy.")] = None,
     out: Annotated[Path | None, Option(help="The selector's file; FILE.sel by default.")] = None,
 ) -> None:
-    """Let a pool or a saved selector start from known views, clicks and revenue of each link.
+    """Import known views, clicks and revenue of each link into a pool or a new selector.
 
     FILE is a CSV file with the columns link, views, clicks and revenue. Any further column is a
     feature of visitors, with a row for each of its values.
 
-    With --pool the links of a pool start from it: those of a running service at --url, with an
-    admin key in SLOTWISE_KEY, or in a --store that no service is running on. Without it a selector
-    is made, and `slotwise.Selector.load` goes on from there.
+    With --pool the counts are imported into a pool: of a running service at --url, with an admin
+    key in SLOTWISE_KEY, or in a --store that no service is using. With --slots a new selector is
+    written to a file, which `slotwise.Selector.load` reads.
 
     Examples:
 
@@ -235,10 +235,10 @@ def import_command(
       slotwise import clicks.csv --slots 3 --floor 0.3 --max-revenue 50 --discount 0.2
     """
     if (pool is None) == (slots is None):
-        raise InvalidInput("say --pool for a pool, or --slots for a selector")
+        raise InvalidInput("give --pool to import into a pool, or --slots to make a selector")
     if pool is not None:
         if (url is None) == (store is None):
-            raise InvalidInput("say --url for a running service, or --store for a stopped one")
+            raise InvalidInput("give --url for a running service, or --store for a stopped one")
         n_links, n_views = (
             _into_service(file, pool, discount, url, key)
             if url is not None
@@ -267,7 +267,7 @@ def import_command(
 
 
 def _into_service(file: Path, pool: str, discount: float, url: str, key: str) -> tuple[int, int]:
-    """Send the counts to a running service, links by links; return how many links and views."""
+    """Send the counts to a running service in several calls; return how many links and views."""
     from slotwise.client import Client  # an extra
 
     links: set[str] = set()
@@ -281,7 +281,7 @@ def _into_service(file: Path, pool: str, discount: float, url: str, key: str) ->
 
 
 def _parts(counts: Sequence[KnownCounts]) -> Iterator[str]:
-    """Yield tables small enough for one call; all rows of a link stand in one of them."""
+    """Yield tables small enough for one call; all rows of a link are in one of them."""
     names = list(dict.fromkeys(name for row in counts for name in row.visitor))
     by_link: dict[str, list[KnownCounts]] = {}
     for row in counts:

@@ -39,13 +39,13 @@ from slotwise.service.storage.verify import verify
 
 def move_store_command(
     source: Annotated[str, Argument(help="Store URL to read")],
-    target: Annotated[str, Argument(help="Store URL to fill; empty, or interrupted before")],
+    target: Annotated[str, Argument(help="Store URL to fill: empty, or from an interrupted move")],
 ) -> None:
     """Copy a store to an empty one, also between SQLite and PostgreSQL, and verify.
 
-    Stop all services on both first. Interrupted, the same command goes on where it stopped. Every
-    row is compared at the end; until then no service opens the new store. The old one stays as it
-    is.
+    Stop all services on both stores first. If the command is interrupted, run it again: it
+    continues where it stopped. Every row is compared at the end; until then no service can open the
+    new store. The old store is not changed.
 
     Examples:
 
@@ -64,14 +64,15 @@ def move_store_command(
 
 def forget_command(
     key: Annotated[str, Option(help="Id of the key, from `slotwise keys list`")],
-    since: Annotated[str, Option(help="The first moment to forget, RFC 3339")],
+    since: Annotated[str, Option(help="Forget page views from this time on, RFC 3339")],
     store: Annotated[str, Option(help="Store URL")] = Settings().store,
 ) -> None:
     """Exclude the page views that a key requested since a given time from all counts.
 
-    For a key on a page that somebody misused. Revoke the key first. The rows stay; counters lose
-    what these views added, and policies that learn view by view learn again from the rest.
-    While a service runs on a store in a file, ask it: `POST /v1/keys/{key_id}/forget`.
+    For a key of a page that was misused. Revoke the key first. The rows stay in the store; the
+    views are subtracted from all counters, and policies that learn view by view learn again from
+    the other views. While a service runs on a store in a file, use
+    `POST /v1/keys/{key_id}/forget` instead.
 
     Examples:
 
@@ -96,8 +97,8 @@ def forget_command(
 
 
 _NOT_NEEDED = (
-    "replicas on PostgreSQL take their time from the database, so only its own clock can be ahead: "
-    "set that right and wait until the time in the store has passed"
+    "replicas on PostgreSQL use the clock of the database: correct that clock, then wait until the "
+    "latest time in the store has passed"
 )
 
 
@@ -106,9 +107,9 @@ def set_back_command(
 ) -> None:
     """Correct the times of a store that was written while the clock was ahead.
 
-    A store never counts back by itself: when its latest time is in the future, all feedback until
-    then is late (the metric slotwise_store_ahead_seconds). This sets every time back by as much, so
-    that what counted still counts. Make a backup first. No service may run on the store.
+    If the latest time in a store is in the future, all feedback until then counts as late (metric
+    slotwise_store_ahead_seconds). This command sets all times back by the difference, so that
+    everything that was counted stays counted. Make a backup first and stop the service.
 
     Examples:
 
@@ -131,8 +132,8 @@ def verify_command(
 ) -> None:
     """Recompute every counter of a store from its raw rows and compare.
 
-    Also asks the database to check its own files. The service may be running. The exit status is 1
-    when a counter differs or the database is damaged.
+    The database also checks its own files. The service may be running. The exit status is 1 if a
+    counter differs or the database is damaged.
 
     Examples:
 
@@ -193,9 +194,9 @@ _POSTGRESQL_RESTORE = (
 def restore_command(
     backup: Annotated[Path, Argument(help="A file that `slotwise backup` made")],
     store: Annotated[str, Option(help="Store URL")] = DEFAULT_STORE,
-    overwrite: Annotated[bool, Option("--overwrite", help="Replace a store that is there")] = False,
+    overwrite: Annotated[bool, Option("--overwrite", help="Replace an existing store")] = False,
 ) -> None:
-    """Put a verified copy of a backup where the store is; stop the service first.
+    """Verify a backup and copy it to the place of the store; stop the service first.
 
     A store in PostgreSQL is restored with pg_restore.
     With --overwrite an existing store is replaced, and renamed with the suffix `.replaced`.
@@ -211,14 +212,16 @@ def restore_command(
 
 
 def purge_command(
-    older_than: Annotated[int, Option(help="Days since the windows closed", min=1)],
+    older_than: Annotated[
+        int, Option(help="Delete rows whose windows closed this many days ago", min=1)
+    ],
     store: Annotated[str, Option(help="Store URL")] = DEFAULT_STORE,
 ) -> None:
-    """Drop raw rows whose windows closed long ago; every counter stays as it is.
+    """Delete raw rows whose windows closed long ago; no counter changes.
 
-    Decisions go with their clicks, conversions and refunds once they are counted. A running service
-    does this by itself with the setting `retention_days`; here it must be stopped where the
-    store is a file; on PostgreSQL it may run. The store keeps its size: the room is used again.
+    Decisions are deleted with their clicks, conversions and refunds once they are counted. A
+    running service does this by itself with the setting `retention_days`. Stop the service first if
+    the store is a file; on PostgreSQL it may run. The file keeps its size; the space is reused.
 
     Examples:
 
@@ -232,7 +235,7 @@ def purge_command(
         n_purged = purge(
             opened.reading, lambda one: opened.commit([one])[0], before_us, max_steps=sys.maxsize
         )
-    print(f"{n_purged} views and waiting events dropped; the counters are as before")
+    print(f"{n_purged} views and waiting events deleted; no counter changed")
 
 
 _LOOK_AGAIN_S = 60.0
@@ -241,7 +244,9 @@ _LOOK_AGAIN_S = 60.0
 def export_command(
     to: Annotated[str, Option(help="Folder, or s3:// or gs:// address, of the export")],
     store: Annotated[str, Option(help="Store URL")] = DEFAULT_STORE,
-    follow: Annotated[bool, Option("--follow", help="Go on until the command is stopped")] = False,
+    follow: Annotated[
+        bool, Option("--follow", help="Continue until the command is stopped")
+    ] = False,
     slice_minutes: Annotated[
         int | None, Option(help=f"Minutes that one file covers; {SLICE_MINUTES} for a new export")
     ] = None,

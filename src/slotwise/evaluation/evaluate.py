@@ -206,6 +206,10 @@ class _Pass:
         low, high = (ends * np.array(units)[:, None]).T.tolist()
         candidate = track.candidate
         uncovered, notes = self._uncovered(track, table)
+        best = candidate.solution if isinstance(candidate, BestMix) else None
+        if best is not None and best.status == "infeasible":
+            note = f"The floor is out of reach: the most clicked mix has {best.clicks:.4g} clicks."
+            notes += (note,)
         return Evaluation(
             candidate=name,
             estimator=settings.estimator,

@@ -128,9 +128,9 @@ def test_the_command_imports_into_a_stopped_store(
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ([], "say --pool for a pool, or --slots for a selector"),
-        (["--pool", "a", "--slots", "2"], "say --pool for a pool, or --slots for a selector"),
-        (["--pool", "a"], "say --url for a running service, or --store for a stopped one"),
+        ([], "give --pool to import into a pool, or --slots to make a selector"),
+        (["--pool", "a", "--slots", "2"], "give --pool to import into a pool, or --slots"),
+        (["--pool", "a"], "give --url for a running service, or --store for a stopped one"),
         (["--pool", "a", "--store", "sqlite:///none.db"], "there is no store at none.db"),
         (["--pool", "a", "--store", "none.db", "--discount", "2"], "`discount` must be"),
     ],
