@@ -1,4 +1,4 @@
-// Alerts: where they go, what was told, and a button that sends a test.
+// Alerts: where they are sent, which were sent, and a button that sends a test.
 
 import { download } from "./download.js";
 import { copyButton, element, makeDialog, stack } from "./form.js";
@@ -14,7 +14,7 @@ const active = element("ul");
 const told = element("p", { role: "status", className: "words" });
 const list = element("tbody");
 const head = element("thead", {}, element("tr", {}, ...["When", "What", "Pool", "Outcome"].map((text) => element("th", { scope: "col", textContent: text }))));
-const scroller = element("div", { className: "scroller", tabIndex: 0, role: "region", "aria-label": "What was told" }, element("table", { className: "stacked" }, head, list));
+const scroller = element("div", { className: "scroller", tabIndex: 0, role: "region", "aria-label": "Sent alerts" }, element("table", { className: "stacked" }, head, list));
 const csv = element("button", { type: "button", className: "csv", textContent: "CSV of the messages" });
 form.body.append(address, signing, active, told, scroller, element("p", {}, csv));
 form.no.textContent = "Close";
@@ -39,8 +39,8 @@ async function renew() {
   const found = await call("/v1/alerts");
   deliveries = found.deliveries;
   address.textContent = found.url
-    ? `When a floor is missed, feedback stops or learning fails, and when that ends, ${found.url} is told.`
-    : "Nobody is told when a floor is missed, feedback stops or learning fails: whoever runs the service sets alert_url.";
+    ? `An alert is sent to ${found.url} when a floor is missed, feedback stops or learning fails, and when that is over.`
+    : "No alerts are sent when a floor is missed, feedback stops or learning fails. To send them, the operator sets alert_url.";
   secret.value = found.secret;
   signing.hidden = form.go.hidden = !found.url;
   active.replaceChildren(...found.active.map((one) => element("li", { textContent: `${one.pool_id}: ${one.detail} Since ${time(Date.parse(one.since) * 1000)}.` })));

@@ -1,4 +1,4 @@
-// Who changed what, with the notes of people between: numbered where they stand on the charts.
+// The list of changes and notes; those on the charts have the same numbers.
 
 import { markedChanges } from "./charts.js";
 import { confirm } from "./confirm.js";
@@ -53,7 +53,7 @@ export function show(overview) {
 
 export function listen(changed) {
   afterwards = changed;
-  at("#add-note").addEventListener("click", () => form.open("A note", "It stands in the list of changes and on the charts, with your key's name."));
+  at("#add-note").addEventListener("click", () => form.open("A note", "It is shown in the list of changes and on the charts, with the name of your key."));
   at("#changes .csv").addEventListener("click", () => download(`${pool.pool_id}-changes`, [
     ["time", "by", "what", "note"], ...pool.changes.map((one) => [moment(one.changed_us), one.changed_by, one.what, one.note_id !== ""]),
   ]));

@@ -1,4 +1,4 @@
-// A question before a change: what is about to happen is said first.
+// A dialog that describes a change before it is made.
 
 import { call } from "./service.js";
 import { askToChange, refusal } from "./session.js";
@@ -43,7 +43,7 @@ export function askForLink(action, link, pool) {
   const pinned = (position) => [...others.filter((one) => one.position !== position), { link_id: link.link_id, position }];
   return confirm({
     retire: {
-      title: `Retire ${name}?`, words: "It is shown no more; its clicks and sales are still counted.", yes: "Retire",
+      title: `Retire ${name}?`, words: "It is no longer shown; its clicks and sales are still counted.", yes: "Retire",
       act: () => call(path, { method: "DELETE" }),
     },
     "bring back": {
@@ -51,11 +51,11 @@ export function askForLink(action, link, pool) {
       act: () => call(path, { method: "PATCH", body: { retired: false } }),
     },
     pin: {
-      title: `Pin ${name}?`, words: "It stands at this position of every page; the rest of the page still keeps the floor.", yes: "Pin",
+      title: `Pin ${name}?`, words: "It is at this position on every page; the other links still keep the floor.", yes: "Pin",
       position: pool.slots, act: (position) => changeOf(pool, { pins: pinned(position) }),
     },
     unpin: {
-      title: `Unpin ${name}?`, words: "It has to earn its place again.", yes: "Unpin",
+      title: `Unpin ${name}?`, words: "The policy decides again how often it is shown.", yes: "Unpin",
       act: () => changeOf(pool, { pins: others }),
     },
   }[action]);
@@ -70,7 +70,7 @@ export function askToArchive(pool) {
   const path = `/v1/pools/${encodeURIComponent(pool.pool_id)}`;
   return confirm({
     title: `Archive ${pool.pool_id}?`, yes: "Archive", act: () => call(path, { method: "DELETE" }),
-    words: "It fills no more pages. Its history stays, and saving its settings brings it back.",
+    words: "It no longer fills pages. Its history is kept, and saving its settings restores it.",
   });
 }
 

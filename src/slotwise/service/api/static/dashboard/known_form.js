@@ -1,4 +1,4 @@
-// What a team knows already: counts of the past, pasted as a table, as the start of a pool.
+// Imported counts: a pasted table of known views, clicks and revenue.
 
 import { makeDialog, makeField, number } from "./form.js";
 import { call } from "./service.js";
@@ -9,7 +9,7 @@ const pasted = makeField({
   placeholder: "link,views,clicks,revenue\nspring,10000,300,1500",
 });
 const discount = makeField({
-  name: "discount", label: "What a view of the past is worth", hint: "From 0 to 1. At 0.2 a thousand views count as two hundred, so that new pages soon correct what has changed.",
+  name: "discount", label: "Weight of an imported view", hint: "From 0 to 1. At 0.2 a thousand views count as two hundred, so that new pages soon correct what has changed.",
   inputMode: "decimal", rule: "This must be more than 0, and 1 at most.",
 });
 const form = makeDialog({ id: "known-form", yes: "Import", fields: [pasted, discount], submit, wide: true });
@@ -26,7 +26,7 @@ async function submit() {
 export function open(pool) {
   pool_id = pool.pool_id;
   discount.control.value ||= "0.2";
-  const said = "Links start from these counts instead of from nothing. They replace what was imported for the same links before; a link with 0 views takes it back. The pool learns everything again from its stored pages.";
+  const said = "Links start from these counts instead of from nothing. They replace earlier imports for the same links; a link with 0 views removes its import. The pool then learns again from its stored pages.";
   return form.open(`What you know of ${pool_id}`, said);
 }
 

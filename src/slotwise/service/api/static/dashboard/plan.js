@@ -14,10 +14,10 @@ const FIELDS = [
   { name: "earned", pointer: "/revenue_per_click", label: "Revenue of a typical click", hint: "All sales of a link divided by all its clicks.", value: "5", rule: "This must be more than 0 and less than the largest sale.", ...decimal },
   { name: "largest", pointer: "/largest", label: "The largest sale that counts", hint: "In the same currency.", value: "50", ...decimal },
   { name: "click_floor", label: "Click floor", hint: "The fewest clicks per view that you accept; 0 for none.", value: "0.2", ...decimal },
-  { name: "views_per_day", label: "Views of the page a day", value: "5000", ...decimal },
-  { name: "certainty", label: "Wanted certainty", hint: "From 0.5 to 1: in which share of the simulated pages the answer holds.", value: "0.95", rule: "This must be at least 0.5 and less than 1.", ...decimal },
-  { name: "holdout", label: "Share of random pages", hint: "From 0 to 1. They are what the lift is measured against.", value: "0.05", rule: "This must be a number between 0 and 1.", ...decimal },
-  { name: "max_views", label: "Simulate at most so many views", hint: "Of each page. More take longer.", value: "20000", inputMode: "numeric" },
+  { name: "views_per_day", label: "Page views per day", value: "5000", ...decimal },
+  { name: "certainty", label: "Wanted certainty", hint: "From 0.5 to 1: the share of the simulated pages for which the answer holds.", value: "0.95", rule: "This must be at least 0.5 and less than 1.", ...decimal },
+  { name: "holdout", label: "Share of random pages", hint: "From 0 to 1. The lift is measured against them.", value: "0.05", rule: "This must be a number between 0 and 1.", ...decimal },
+  { name: "max_views", label: "Simulate at most so many views", hint: "For each simulated page; more take longer.", value: "20000", inputMode: "numeric" },
 ];
 const fields = FIELDS.map(({ value, ...field }) => makeField(field));
 const control = Object.fromEntries(FIELDS.map(({ name }, i) => [name, fields[i].control]));
@@ -71,7 +71,7 @@ function answer(plan) {
   const kept = plan.floor_kept.days, seen = plan.lift_visible.days;
   const floor = number(control.click_floor.value) > 0;
   const parts = [];
-  if (floor) parts.push(kept === null ? "The floor is not kept for sure within the simulated views." : `Expect the floor to be kept after ${time(kept)}.`);
+  if (floor) parts.push(kept === null ? "The floor is not certainly kept within the simulated views." : `Expect the floor to be kept after ${time(kept)}.`);
   parts.push(seen === null ? "The lift over random pages is not visible within the simulated views." : `Expect to see the lift over random pages after ${time(seen)}.`);
   show(parts.join(" "));
   const facts = [

@@ -80,9 +80,9 @@ const isAddress = (text) => URL.canParse(text) && /^https?:$/.test(new URL(text)
 const addresses = (text) => text.match(/https?:\/\/[^\s,;"]+/g) ?? [];
 
 const FIELDS = [
-  { name: "pool_id", label: "Name", hint: "Letters, digits and . _ : - ; pages ask for the pool by it, so it stays.", maxLength: 64, read: (text) => text.trim() },
+  { name: "pool_id", label: "Name", hint: "Letters, digits and . _ : - ; pages request the pool by its name, so it cannot be changed.", maxLength: 64, read: (text) => text.trim() },
   { name: "slots", label: "Links on a page", hint: "How many places the list has.", value: "3", inputMode: "numeric", ...plainNumber },
-  { name: "click_floor", label: "Click floor", hint: "The fewest clicks per view that you accept. If you do not know, begin with what the page brings now.", value: "0", inputMode: "decimal", ...plainNumber },
+  { name: "click_floor", label: "Click floor", hint: "The fewest clicks per view that you accept. If you do not know, begin with the clicks per view that the page has now.", value: "0", inputMode: "decimal", ...plainNumber },
   { name: "links", kind: "area", rows: 4, label: "Links", hint: "One address on each line, or a table whose first line names the columns link_id, url and title.", placeholder: "https://shop.example/spring-sale" },
 ];
 const ADVANCED = [
@@ -93,13 +93,13 @@ const ADVANCED = [
   { name: "currency", pointer: "/max_revenue/currency", label: "Currency", hint: "Three capital letters, such as EUR.", value: "EUR", maxLength: 3, read: (text) => text.trim().toUpperCase() },
   { name: "allowed_hosts", kind: "area", rows: 2, label: "Hosts of your shop", hint: "Where links may lead and pages may be, one on each line: shop.example. Empty: the hosts of the links.", read: hosts, show: (value) => value.join("\n") },
   { name: "holdout", label: "Share of random pages", hint: "From 0 to 1. They show what slotwise earns: 0.05 is a good beginning.", value: "0.05", inputMode: "decimal", ...plainNumber },
-  { name: "explore", label: "Share of random links", hint: "From 0 to 1. With 0.02 the log can say what another floor would have brought.", value: "0", inputMode: "decimal", ...plainNumber },
+  { name: "explore", label: "Share of random links", hint: "From 0 to 1. With 0.02 the log can estimate what another floor would have earned.", value: "0", inputMode: "decimal", ...plainNumber },
   { name: "click_window_s", label: "Clicks count for (minutes)", hint: "After the page was seen.", value: "30", inputMode: "decimal", ...seconds(60) },
   { name: "revenue_window_s", label: "Sales count for (hours)", hint: "After the page was seen. A page is learned from when both have passed.", value: "24", inputMode: "decimal", ...seconds(3600) },
-  { name: "until", kind: "datetime-local", label: "The pool ends", hint: "If that is certain: links are then tried only while it pays. Leave it empty where the pool goes on.", read: (text) => (text ? new Date(text).toISOString() : null), show: (value) => (value ? local(value) : "") },
-  { name: "policy", label: "Policy", hint: "How links are chosen. Leave it empty for the usual one; otherwise a name, and settings if it needs them: con-ucb {\"horizon\": 100000}", read: policy, show: policyText },
+  { name: "until", kind: "datetime-local", label: "The pool ends", hint: "If it is certain: new links are then tried only as long as that pays. Leave it empty if the pool has no end.", read: (text) => (text ? new Date(text).toISOString() : null), show: (value) => (value ? local(value) : "") },
+  { name: "policy", label: "Policy", hint: "How links are chosen. Leave it empty for the default; otherwise a name, with settings if needed: con-ucb {\"horizon\": 100000}", read: policy, show: policyText },
   { name: "features", kind: "area", rows: 3, label: "What is known of visitors", hint: "One feature on each line: device = phone, desktop (words), days = 1, 7, 30 (edges of bins), country = text (any word), returning = yes/no. Leave it empty where pages are the same for all.", read: features, show: featureLines },
-  { name: "segment_floors", kind: "area", rows: 2, label: "Click floors for some visitors", hint: "One on each line, beside the floor for all: country DE = 0.3, days 7 to 30 = 0.2. A small group of visitors cannot starve then. Leave it empty where the floor for all is enough.", rule: "Each line must have a feature, one of its values and a number: country DE = 0.3", read: segmentFloors, show: floorLines },
+  { name: "segment_floors", kind: "area", rows: 2, label: "Click floors for some visitors", hint: "One on each line, in addition to the floor for all visitors: country DE = 0.3, days 7 to 30 = 0.2. They protect small groups of visitors. Leave it empty where the floor for all is enough.", rule: "Each line must have a feature, one of its values and a number: country DE = 0.3", read: segmentFloors, show: floorLines },
   { name: "slot_weights", label: "Slots", hint: "Leave it empty to find out how often each place is clicked (learn); equal, where all places are alike; or known weights: 1.6, 0.9, 0.5", rule: "This must be empty, learn, equal, none, or a number for each place.", read: slotWeights, show: (value) => (Array.isArray(value) ? value.join(", ") || "none" : value ?? "") },
 ];
 
@@ -185,7 +185,7 @@ export async function openSettings(pool) {
   const values = { ...stored, amount: stored.max_revenue.amount_micros / 1e6, currency: stored.max_revenue.currency };
   for (const { name, show = String } of ALL) controls[name].value = name in values ? show(values[name]) : "";
   before = typed();
-  return form.open(`Settings of ${pool.pool_id}`, pool.archived ? "The pool is archived: saving brings it back." : "");
+  return form.open(`Settings of ${pool.pool_id}`, pool.archived ? "The pool is archived: saving restores it." : "");
 }
 
 // `saved` is called with the name of the pool and whether it is new.

@@ -13,10 +13,10 @@ const least = makeField({ name: "at_least", label: "At least, slots per page", h
 const most = makeField({ name: "at_most", label: "At most, slots per page", hint: "Empty: no limit.", inputMode: "decimal" });
 const goal = makeField({
   name: "goal", kind: "choice", label: "Until a date",
-  options: [["", "nothing"], ["views", "so many views"], ["clicks", "so many clicks"], ["budget", "at most so many clicks, or so much money"], ["hard", "the same, and never more"]],
+  options: [["", "nothing"], ["views", "so many views"], ["clicks", "so many clicks"], ["budget", "at most so many clicks, or so much money"], ["hard", "the same as a hard limit"]],
 });
 const target = makeField({ name: "target", label: "How many", inputMode: "numeric" });
-const cost = makeField({ name: "cost", label: "Cost of a click", hint: "For a budget of money: how many is then its amount. Empty: a budget of clicks.", inputMode: "decimal" });
+const cost = makeField({ name: "cost", label: "Cost of a click", hint: "For a budget in money; the field above is then an amount. Empty: a budget of clicks.", inputMode: "decimal" });
 const until = makeField({ name: "until", kind: "datetime-local", label: "Date" });
 const fields = [name, group, links, least, most, goal, target, cost, until];
 const form = makeDialog({ id: "rule-form", yes: "Check", fields, submit, wide: true });
@@ -95,7 +95,7 @@ function open(rule) {
   const size = paid ? [first.amount_micros / 1e6, paid / 1e6] : [first?.target];
   const values = [rule?.name, rule?.group, rule?.links.join(" "), rule?.at_least || "", rule?.at_most, first?.hard ? "hard" : first?.kind, size[0], size[1], first && local(first.until)];
   fields.forEach((field, i) => { field.control.value = values[i] ?? ""; });
-  return form.open(rule === null ? "A new rule" : `Rule ${rule.name}`, "The service says what the rules cost before they are saved.");
+  return form.open(rule === null ? "A new rule" : `Rule ${rule.name}`, "Before the rules are saved, the service estimates what they cost.");
 }
 
 function asks(rule) {

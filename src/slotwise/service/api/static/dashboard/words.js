@@ -19,7 +19,7 @@ export const share = (x) => shares.format(x);
 export const signedShare = (x) => signedShares.format(x);
 export const rate = (x) => numbers({ minimumFractionDigits: 2, maximumFractionDigits: 3 }).format(x);
 
-// Small sums keep three digits that say something.
+// Small amounts have three significant digits.
 export function money(micros, currency) {
   const amount = micros / 1e6;
   const size = Math.abs(amount);
@@ -27,7 +27,7 @@ export function money(micros, currency) {
   return numbers({ style: "currency", currency, minimumFractionDigits: Math.min(2, digits), maximumFractionDigits: digits }).format(amount);
 }
 
-// An estimate of a thousand views, without an interval: of hundreds nobody counts cents.
+// An estimate of a thousand views, without an interval: no cents above a hundred.
 export function perThousand(micros, currency) {
   const digits = Math.abs(micros) >= 1e5 ? 0 : 2;
   return numbers({ style: "currency", currency, minimumFractionDigits: digits, maximumFractionDigits: digits }).format(micros / 1000);
@@ -102,7 +102,7 @@ export function earning(pool) {
   const [mean, between] = revenueRange(settled, currency);
   const earned = `A thousand views earn ${mean} (${between})`;
   if (!pool.holdout && !holdout) {
-    return `${earned}. There is nothing to compare with: show random pages to a share of the views, 5 % say (Settings).`;
+    return `${earned}. There is nothing to compare with: show random pages to a share of the views, for example 5 % (Settings).`;
   }
   if (!isCertain(lift)) return `Too early to say. ${earned}. Whether that is more than random pages earn is not known yet: it takes ${needed(pool)}, if they are like those so far.`;
   const [by, range] = liftRange(lift);
@@ -141,42 +141,42 @@ const things = (n, name) => `${count(n)} ${name}${n === 1 ? "" : "s"}`;
 
 export const range = (one) => rateRange(one).join(" (") + ")";
 
-// The badge: what was delivered against what was promised.
+// The badge: delivered clicks and the floor.
 export function floorBadge(pool) {
   const found = pool.clicks_delivered;
   return found ? `${pool.floor.status}: ${rateRange(found)[0]} of ${rate(pool.floor.clicks)}` : pool.floor.status;
 }
 
-// What random pages bring, beside the chosen ones.
+// Clicks of random pages, next to those of chosen pages.
 export function randomClicks(pool) {
   const [chosen, random] = ["policy", "holdout"].map((name) => group(pool, name));
   if (!random?.click_views) return "";
-  const beside = chosen?.click_views ? `Chosen pages brought ${range(chosen.clicks_per_view)} clicks per view in all, ` : "";
-  return `${beside}${beside ? "random" : "Random"} pages ${beside ? "" : "brought "}${range(random.clicks_per_view)}. `;
+  const beside = chosen?.click_views ? `Chosen pages had ${range(chosen.clicks_per_view)} clicks per view in total, ` : "";
+  return `${beside}${beside ? "random" : "Random"} pages ${beside ? "" : "had "}${range(random.clicks_per_view)}. `;
 }
 
 export function keeping(pool) {
   const { status, clicks, expected, attainable } = pool.floor;
   const floor = `the floor is ${rate(clicks)}`;
   if (pool.n_links === 0) return ["The pool has no links.", "Add links, then pages can be filled."];
-  if (clicks === 0) return ["There is no floor: revenue alone decides.", "Set a floor to promise clicks."];
+  if (clicks === 0) return ["There is no floor: revenue alone decides.", "Set a floor to guarantee clicks."];
   if (status === "infeasible") {
     return [
       `No page of these links reaches the floor: the most is about ${rate(attainable)} clicks, ${floor}.`,
       `Lower the floor to ${rate(Math.floor(attainable * 100) / 100)} or less, add links that people click more, ` +
-        "or show more links on a page. Until then pages bring as many clicks as they can.",
+        "or show more links on a page. Until then pages have as many clicks as possible.",
     ];
   }
   const found = pool.clicks_delivered;
   const brought = found
     ? `Pages delivered ${range(found)} clicks per view since the floor was set (${things(pool.delivered_views, "view")}); ${floor}.`
-    : `A page is thought to bring ${rate(expected)} clicks; ${floor}. No view has settled since it was set.`;
+    : `The expected clicks of a page are ${rate(expected)}; ${floor}. No view has settled since it was set.`;
   if (status === "met") return [brought, "Nothing to do."];
   if (found && found.high < clicks) {
-    return [brought, "Below the floor so far, which is being made up for. Should it stay below, lower the floor or add links that people click more."];
+    return [brought, "Below the floor so far; the policy corrects this. If it stays below, lower the floor or add links that people click more."];
   }
   if (found) return [brought, "Probably kept, but not certain yet. Nothing to do: every settled view narrows the interval."];
-  return [brought, "Nothing to do but wait: each settled view makes the estimate surer."];
+  return [brought, "Nothing to do: each settled view improves the estimate."];
 }
 
 export function health(pool) {
