@@ -60,6 +60,8 @@ def test_a_test_is_sent_and_its_outcome_said(
 def test_without_an_address_it_says_what_to_do(browser: Browser, tmp_path: Path) -> None:
     with BackgroundServer(Settings(port=0, store=f"sqlite:///{tmp_path / 's.db'}")) as server:
         page = open_alerts(browser, server)
-        expect(page.locator("#alert-form")).to_contain_text("No alerts are sent when a floor is missed")
+        expect(page.locator("#alert-form")).to_contain_text(
+            "No alerts are sent when a floor is missed"
+        )
         expect(page.get_by_role("button", name="Send a test")).to_be_hidden()
         page.close()

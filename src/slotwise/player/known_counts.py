@@ -1,4 +1,4 @@
-"""What a team knows already: a table of counts of each link, read and checked.
+"""Tables of known counts of links: read and checked.
 
 `Player.import_counts` learns them; Selector and service read tables with `parse_known_counts`. Used
 by `selector` and `service`.
@@ -47,8 +47,8 @@ def read_known_counts(path: str | Path) -> list[KnownCounts]:
 def parse_known_counts(text: str, name: str) -> list[KnownCounts]:
     """Read a table with the columns of `read_known_counts`; `name` is what errors call it.
 
-    Cells stand between commas, semicolons or tabs. Nothing is guessed: what could be read in two
-    ways is refused.
+    Cells are separated by commas, semicolons or tabs. A number that could be read in two ways is
+    refused.
     """
     lines = text.removeprefix("\ufeff").lstrip("\r\n")
     delimiter = max(DELIMITERS, key=lines.partition("\n")[0].count)
@@ -90,7 +90,7 @@ def _row(where: str, names: Sequence[str], row: Sequence[str], delimiter: str) -
 
 
 def _whole(where: str, name: str, cell: str) -> int:
-    """Return a count; 10,000 and 10.000 are ten thousand or ten, as the country may be."""
+    """Return a count; 10,000 and 10.000 are refused: they mean 10000 or 10, by country."""
     if not re.fullmatch(r"[0-9]{1,300}", cell):
         rule = "a whole number of at least 0 in digits alone, such as 10000"
         raise InvalidInput(f"{where}: {InvalidInput.of(name, rule, cell)}")

@@ -18,7 +18,7 @@ from slotwise.rounds import Link
 def listed_links(name: str, links: Iterable[Link]) -> list[Link]:
     """Return the links of a collection; `name` is the argument at fault if it is none.
 
-    A lone string is refused: it is one link, and its letters are not meant.
+    A single string is refused: it would be read as a list of letters.
     """
     if isinstance(links, str | bytes):
         raise InvalidInput.of(name, "a collection of links", links, f"write [{links!r}]")
@@ -97,7 +97,7 @@ class LinkPool:
         return LinkPool((*self.links, *joining))
 
     def without_links(self, links: Iterable[Link], n_needed: int = 1) -> LinkPool:
-        """Return the pool less these links; at least `n_needed` must stay."""
+        """Return the pool without these links; at least `n_needed` must stay."""
         leaving = set(self.places("links", links).tolist())
         if len(self) - len(leaving) < n_needed:
             rule = f"few enough to leave {n_needed} of {len(self)} for the page"

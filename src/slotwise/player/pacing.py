@@ -1,16 +1,16 @@
 """Pace the dated goals and budgets of rules: how many slots their links need and may have now.
 
-A goal of N views until a date asks, of each of the V page views that are expected until then, for
+With V page views expected until the date, a goal of N views needs on each page
 
     at least (N - delivered) / V   slots,
 
-a goal of clicks for what is missing over V times the click rate of the links, and a budget leaves
-them at most what is left of it over the same. What views with an open window will still bring
-counts as delivered. These bounds are those of the program from which the next pages are made, so
-all goals, caps and the floor are kept by prices that are added together.
+a goal of clicks needs the missing clicks divided by V times the click rate of the links, and a
+budget allows at most its rest divided by the same. The clicks expected from views with an open
+window count as delivered. The bounds enter the program that makes the next pages, together with all
+caps and the floor.
 
-V is a forecast by hour of the week, from the traffic so far. The service paces the rules of pools
-by it, and `slotwise.simulation.simulate_goals` those of experiments. Used by `service` and
+V is a forecast by hour of the week, from the traffic so far. The service uses it for the rules of
+pools, `slotwise.simulation.simulate_goals` for those of experiments. Used by `service` and
 `simulation`.
 """
 
@@ -28,16 +28,16 @@ SECOND_US = 1_000_000
 HOUR_US = 3600 * SECOND_US
 N_HOURS = 168
 PRIOR_S = 900.0
-"""An hour of the week counts as much as the prior from other days when it was seen this long."""
+"""Observed seconds at which an hour of the week has the same weight as the prior."""
 LEVEL_S = 2 * 3600.0
 """The present level of traffic is a mean over about this time."""
 LEVEL_PAGES = 20.0
 KEPT_SHARE = 0.5
-"""What an hour of the week was last week counts half of what it is this week."""
+"""The counts of an hour of the week are halved every week."""
 KNOWN_PAGES, KNOWN_S = 20.0, 60.0
-"""Before so many page views and seconds nothing is forecast: no goal is paced, no budget spent."""
+"""Page views and seconds before the first forecast: no goal is paced, no budget spent."""
 AHEAD = 0.97
-"""Goals are planned for this share of the page views expected, so that the last hour is not all."""
+"""Goals are planned for this share of the expected page views, to leave a margin at the end."""
 
 
 class Traffic:
@@ -53,8 +53,8 @@ class Traffic:
         numbers = np.frombuffer(stored).copy() if stored else np.zeros(2 * N_HOURS + 4)
         self._pages, self._seconds = numbers[:N_HOURS], numbers[N_HOURS : 2 * N_HOURS]
         self._rest = numbers[2 * N_HOURS :]
-        """Recent page views, those that were expected, the hour that was counted last, and what was
-        expected of it when it began: its own page views must not hide that traffic has changed."""
+        """Recent page views, expected ones, the hour that was counted last, and its forecast from
+        before it began: its own page views must not hide a change of traffic."""
         self._all = numbers
 
     def stored(self) -> bytes:
@@ -101,7 +101,7 @@ class Traffic:
         return (seen + LEVEL_PAGES) / (expected + LEVEL_PAGES)
 
     def _rates(self) -> Floats:
-        """Return page views per second by hour of the week, drawn towards that hour of all days."""
+        """Return page views per second by hour of the week, shrunk to that hour of all days."""
         mean = self._pages.sum() / max(self._seconds.sum(), 1.0)
         by_day = self._pages.reshape(7, 24).sum(axis=0), self._seconds.reshape(7, 24).sum(axis=0)
         of_hour = np.tile((by_day[0] + PRIOR_S * mean) / (by_day[1] + PRIOR_S), 7)
@@ -110,7 +110,7 @@ class Traffic:
 
 
 def _hours(from_us: int, until_us: int) -> Iterator[tuple[int, int]]:
-    """Yield the hours between two times and how long each of them is part of it."""
+    """Yield the hours between two times and the seconds of each between them."""
     while from_us < until_us:
         hour = from_us // HOUR_US
         end_us = min((hour + 1) * HOUR_US, until_us)
@@ -126,7 +126,7 @@ class Goal(NamedTuple):
 
 
 class Goals(NamedTuple):
-    """What a rule asks for until a date, and at most how many clicks it allows (`budget`)."""
+    """The goal of a rule until a date, or the most clicks that it allows (`budget`)."""
 
     views: Goal | None = None
     clicks: Goal | None = None
@@ -134,9 +134,9 @@ class Goals(NamedTuple):
 
 
 class GoalProgress(NamedTuple):
-    """What the links of a rule have had: views and clicks, and those of them that are open.
+    """Views and clicks of the links of a rule so far, and its open views.
 
-    An open view may still bring a click, for `window_us` after it at most.
+    An open view may still get a click, until `window_us` after it.
     """
 
     views: float

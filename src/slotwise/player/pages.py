@@ -1,4 +1,4 @@
-"""A page of a player: what may be on it, how likely each link is, and what came of it.
+"""A page of a player: its constraints, the probability of each link, and its feedback.
 
 Used by `player`, `rules_in_force`, `selector`, `service` and `testing`. Knows places and numbers,
 no policy.
@@ -22,7 +22,7 @@ from slotwise.selection.mix import Mix
 
 
 class Constraints(NamedTuple):
-    """What a caller asks of one page: pinned places, and the places that the policy may use."""
+    """Constraints of one page: pinned places, and the places that the policy may use."""
 
     pinned: Links
     is_free: NDArray[np.bool_]
@@ -31,7 +31,7 @@ class Constraints(NamedTuple):
 
     @classmethod
     def of(cls, pool: LinkPool, n_slots: int, pinned: Links, excluded: Links) -> Constraints:
-        """Return the constraints, or raise what is wrong with them."""
+        """Return the constraints; raises `InvalidInput` if they cannot be met."""
         if len(pinned) > n_slots:
             raise InvalidInput.of("pin", f"at most {n_slots} links, one a slot", len(pinned))
         both = np.intersect1d(pinned, excluded)
@@ -49,9 +49,9 @@ class Constraints(NamedTuple):
 class PageFeedback(NamedTuple):
     """A page view with feedback to learn.
 
-    `news` has a row for each level that something is known of: the level, what links brought
-    there (links without an entry brought nothing) and 1 if the view was not counted at that
-    level before, otherwise 0. The last level is in [0, 1].
+    `news` has a row for each level with feedback: the level, the outcomes by link (0 for links
+    without an entry) and 1 if the view was not counted at that level before, otherwise 0. Outcomes
+    of the last level are in [0, 1].
     """
 
     visitor: Visitor | Sequence[int]
@@ -98,7 +98,7 @@ class Probabilities(Mapping[Link, float]):
 
     @classmethod
     def of_mix(cls, links: Sequence[Link], mix: Mix) -> Probabilities:
-        """Return what `mix` says now; it may change afterwards."""
+        """Return the probabilities of `mix`; it may change afterwards."""
         n_sure, n_open, n_tied, tied_slots = mix.sizes.tolist()
         parts: list[Part] = []
         if n_sure:

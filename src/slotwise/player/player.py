@@ -1,8 +1,8 @@
 """Player: a policy with what it has learned, on named links, for visitors and slots that differ.
 
-The Selector, the service and the tests of policies play through it. It owns which form of a
-policy plays, its state, the encoding of visitors, the order of slots, pins and exclusions, and
-imported counts. Random generators are arguments. Not safe for threads.
+It has the form of the policy that plays, its state, the encoding of visitors, the order of slots,
+pins and exclusions, and imported counts. Random generators are arguments. Not safe for threads.
+Used by `selector`, `service` and `testing`.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ from slotwise.selection.rules import SlotRule
 from slotwise.selection.uniforms import chance_of
 
 OWED = ("queue", "owed", "deficit", "segment_queue", "segment_owed")
-"""What a policy owes the floor. Imported pages were shown by somebody else and owe nothing."""
+"""Knowledge about clicks that are missing from the floor. Imported counts do not change it."""
 
 COUNTED = {
     *("views", "sums", "settled", "rounds", "clock", "sales", "segment_rounds"),
     *("value_sums", "value_exposure", "link_exposure", "common_sums", "common_expected"),
     *("seen", "seen_at", "tau", "pool"),
 }
-"""What policies know by counting, and what they fit to it: never below 0."""
+"""Knowledge that is counted or fitted to counts: never below 0."""
 
 KNOWS = "knows_"
 """The names of saved arrays that are the policy's begin with this."""
@@ -64,7 +64,7 @@ PAGES, OUTCOMES = range(2)
 
 
 class LinkTotals(NamedTuple):
-    """Feedback as counts: the settled views of links at one level and what they brought."""
+    """Feedback as counts: the settled views of links at one level and the sums of outcomes."""
 
     visitor: Visitor
     level: int
@@ -93,7 +93,7 @@ class PlayerKnowledge(NamedTuple):
 
 @loop_maker
 def learning_many(learn: Any) -> Any:
-    """Return what lets a state learn many views, by the `learn` of its policy."""
+    """Return a function that learns many views with the `learn` of a policy."""
 
     def learn_views(
         state: Any,
@@ -106,11 +106,10 @@ def learning_many(learn: Any) -> Any:
         views: Floats,
         outcomes: Floats,
     ) -> None:
-        """Let a state learn one view after the other; view k has the links from `starts[k]` on.
+        """Learn one view after the other; view k has the links from `starts[k]` on.
 
-        `visitors` has a row for each view; `slots` are empty where slots are alike.
-
-        Called from Python view by view, unpacking the state would take longer than learning.
+        `visitors` has a row for each view; `slots` are empty where slots are alike. The loop is
+        compiled because unpacking the state in Python takes longer than learning a view.
         """
         for k in range(len(levels)):
             first, last = starts[k], starts[k + 1]
@@ -158,8 +157,8 @@ class _EntryPoints:
 class Player:
     """A policy, the problem it solves and what it knows of its links.
 
-    `policy` is the one asked for, `form` the one that plays: for several floors, for visitors or
-    for large pools. `choose` and `draw` make a page; `learn` takes in a settled page, `learn_many`
+    `policy` is the requested one, `form` the one that plays: for several floors, for visitors or
+    for large pools. `choose` and `draw` make a page; `learn` learns a settled page, `learn_many`
     many views in one compiled call. If learning raises, nothing was learned.
 
     >>> from slotwise.policies import CUCB
@@ -192,8 +191,8 @@ class Player:
         self._chooses = chooses
         self._own_counts = new_counts(problem)
         self.open_views = np.zeros((problem.n_levels, problem.n_links))
-        """Page views whose feedback has yet to come, by level and link. They are not learned, and
-        `save` leaves them out: whoever plays notes them again."""
+        """Page views without feedback so far, by level and link. `save` leaves them out: the owner
+        of the player adds them again."""
         self._entries: _EntryPoints | None = None
         self._rng: np.random.Generator | None = None
         self._chance: Any = None
@@ -226,8 +225,8 @@ class Player:
     ) -> Player:
         """Return a player that has seen nothing; it counts the words of visitors by itself.
 
-        `slots` are those of the problem, unless its page may be shorter than the slots that are
-        learned of. A player that never `chooses` needs less memory.
+        `slots` are those of the problem, unless pages may be shorter than the learned slots. A
+        player that never `chooses` needs less memory.
         """
         problem = replace(problem, features=copy.deepcopy(problem.features))
         form = policy_for(policy, problem)
@@ -270,7 +269,7 @@ class Player:
         return self.features.encode(visitor)
 
     def constraints(self, pin: Iterable[Link], exclude: Iterable[Link]) -> Constraints | None:
-        """Return what a caller asks of a page; None where that is nothing."""
+        """Return the constraints of a page; None where there are none."""
         pinned, excluded = self.pool.places("pin", pin), self.pool.places("exclude", exclude)
         if not (len(pinned) or len(excluded)):
             return None
@@ -375,7 +374,7 @@ class Player:
         return places, chosen[places]
 
     def _arrange(self, places: Links, drawn: Floats, rng: np.random.Generator) -> bool:
-        """Put a page into slot order; say whether the order is random."""
+        """Put a page into slot order; return whether the order is random."""
         slots = self.slots
         if slots.are_alike:
             return False
@@ -386,7 +385,7 @@ class Player:
     def _rest_filled(
         self, asked: Constraints, visitor: Visitor, rng: np.random.Generator
     ) -> Floats:
-        """Return the probabilities of all links: pinned ones 1, the rest as the policy fills it."""
+        """Return the probabilities of all links: 1 for pinned ones, the policy's for the rest."""
         entries, given = self._entries or self._obtain_entries(), self.form.rng_of_choice(rng)
 
         def page_of(state: Any, _: Problem) -> Floats:
@@ -411,10 +410,10 @@ class Player:
             )
         return probabilities
 
-    # Feedback to come
+    # Open views
 
     def note_open(self, level: int, shown: Sequence[Link], n_views: float = 1.0) -> None:
-        """Count page views whose feedback at a level has yet to come; negative: it has."""
+        """Count page views whose feedback at a level is open; with a negative number, no longer."""
         place_of = self.pool.place_of
         self._note_open(level, np.array([place_of[k] for k in shown if k in place_of]), n_views)
 
@@ -426,7 +425,7 @@ class Player:
                 entries.note_open.call(self._state, level, places, n_views)
 
     def _note_open_views(self, state: Any, open_views: Floats) -> None:
-        """Let a new state know of views that are open."""
+        """Count the open views in a new state."""
         if type(self.form).note_open is not ignore_open and open_views.any():
             entries = self._entries or self._obtain_entries()
             for level, place in np.argwhere(open_views).tolist():
@@ -436,13 +435,13 @@ class Player:
     # Learning
 
     def learn(self, view: PageFeedback) -> None:
-        """Learn what is new of one page; links that have left the pool teach nothing."""
+        """Learn new feedback of one page; links that have left the pool are ignored."""
         self._all_or_nothing(self._learn, view)
 
     def learn_many(self, views: Iterable[PageFeedback]) -> None:
-        """Learn many views in one compiled call, each with news of one level, in this order.
+        """Learn many views in one compiled call, each with feedback of one level, in this order.
 
-        Where slots are alike, links are not counted: whoever learns so has counters of its own.
+        Where slots are alike, the views of links are not counted: the caller has its own counters.
         """
         self._all_or_nothing(self._learn_many, views)
 
@@ -451,9 +450,9 @@ class Player:
         self._all_or_nothing(self._learn_counts, totals)
 
     def import_counts(self, totals: Iterable[LinkTotals]) -> None:
-        """Learn counts of the past.
+        """Learn known counts.
 
-        Rates are learned from them. They do not affect what is owed to the floor.
+        Rates are learned from them. They do not affect the click floor.
         """
         before = self.form.knowledge(self._state)
         if "views" not in before:  # it weighs every page by its probabilities
@@ -464,10 +463,10 @@ class Player:
         self.state = self.form.restore(self.problem, {**after, **owed})
 
     def _all_or_nothing(self, learn: Any, feedback: Any) -> None:
-        """Call a function that learns; if the policy raises, everything is as before.
+        """Call a function that learns; if the policy raises, restore the state from before.
 
-        The `learn` of slotwise's own policies cannot raise: feedback is checked before it is
-        learned. One of another package may, at the second level of a page or halfway through.
+        The `learn` of slotwise's own policies cannot raise, because feedback is checked before.
+        That of another package may, for example after the first level of a page.
         """
         if is_own(self.form.learn):
             return learn(feedback)  # type: ignore[no-any-return]
@@ -577,7 +576,7 @@ class Player:
     def move(self, problem: Problem, pool: LinkPool, forgotten: Iterable[Link] = ()) -> Player:
         """Return a player with the same knowledge for other links or floors.
 
-        What is known of `forgotten` links is left behind. Slots and words are shared.
+        What was learned about `forgotten` links is dropped. Slots and words are shared.
         """
         kept = pool.places_in(self.pool, forgotten)
         policy_for(self.policy, problem)  # refuses floors that it cannot keep
@@ -613,9 +612,9 @@ class Player:
         return type(self.form).merge_value is not Policy.merge_value
 
     def replace_words(self) -> list[tuple[int, int]]:
-        """Give words that have become frequent the places of others, which count as rare from here.
+        """Give words that have become frequent the places of others, which count as rare from now.
 
-        Returns each such place and that of rare words: pages that are open must follow.
+        Returns each such place with that of rare words, so that the caller can change open pages.
         """
         replaced = self.features.replace_words()
         for value, into in replaced:
@@ -628,7 +627,7 @@ class Player:
             self.visits[..., value] = 0.0
         return replaced
 
-    # Keeping
+    # Saving
 
     def knowledge(self) -> PlayerKnowledge:
         """Return copies of what is known."""
@@ -655,11 +654,11 @@ class Player:
         }
 
     def rearrange(self) -> None:
-        """Arrange what is known as `load` does, so that both choose the same from here on."""
+        """Arrange the state as `load` does, so that both choose the same pages from here on."""
         self.state = self.form.restore(self.problem, self.form.knowledge(self._state))
 
     def load(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take over what `save` of a player with the same policy, problem and features returned.
+        """Restore what `save` of a player with the same policy, problem and features returned.
 
         Compiled code does not check bounds, so arrays of another shape must not reach it: they
         raise `ValueError`.

@@ -1,4 +1,4 @@
-"""The rules of a problem for the links of a player: settled for a page, and what they cost.
+"""The rules of a problem for the links of a player, and what they cost.
 
 Used by `player`, `selector`, `service` and `simulation`.
 """
@@ -24,10 +24,10 @@ from slotwise.selection.page_within_rules import best_within, project_within
 from slotwise.selection.rules import SlotRule, settle_rules, solve_rules
 
 MAX_CACHED = 64
-"""Kinds of pages, by their pins and exclusions, whose rules stay settled."""
+"""Combinations of pins and exclusions whose rules are cached."""
 
 N_RANDOM_PAGES = 16
-"""Pages that a random page is the average of where groups cross."""
+"""Pages that are averaged for a random page where groups cross."""
 
 VIOLATED = 1e-6
 """A rule that misses more of a slot than this is violated."""
@@ -51,13 +51,13 @@ class RuledPage(NamedTuple):
 
 @dataclass(frozen=True)
 class RuleReport:
-    """One rule: what it asks for, what it has, and what it costs.
+    """One rule: its bounds, what is delivered, and what it costs.
 
     `slots_now` is the share of slots of its links on the next page, `slots_delivered` the mean over
     the page views since the rules were set (0 before the first). `price` is the revenue that a
     page view would gain if the rule were one slot looser, at the margin, and `cost` what it would
-    gain without the rule: both by the present estimates, in your money. `violated` says that rules
-    before it, pins or the number of slots leave it no room; `granted` is what it has instead.
+    gain without the rule: both by the present estimates, in your currency. `violated` means that
+    earlier rules, pins or the number of slots contradict it; `granted` is what holds instead.
     """
 
     name: str
@@ -210,7 +210,7 @@ def check_links(rules: Sequence[Rule], pool: LinkPool) -> None:
 
 
 MAX_UNCOUNTED = 250
-"""Pages whose links are counted together: that takes a fifth of the time."""
+"""Pages that are counted at once, which takes a fifth of the time."""
 
 
 class RuleCounts:

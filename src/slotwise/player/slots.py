@@ -1,4 +1,4 @@
-"""The slots of a player's pages: their order, what was learned of them, and reports about it.
+"""The slots of a player's pages: their order, learned weights, and reports about them.
 
 Used by `player`, `selector` and `service`. The random process of an order is in
 `slotwise.selection.page_order`.
@@ -37,9 +37,9 @@ MOSTLY = 0.5
 class SlotReport:
     """How often links are clicked in a slot, relative to the average slot; 1 is the first slot.
 
-    `low` and `high` are a 95 % interval, which a known weight does not need. `clicks` are those on
-    pages in random order, from which weights are learned. `link` is there most often, on the
-    part `share` of the pages that the selector would choose now; None in reports without pages.
+    `low` and `high` are a 95 % interval of a learned weight. `clicks` are those on pages in random
+    order, from which weights are learned. `link` is most often in the slot, on the share `share` of
+    the pages that the selector would choose now; None in reports without pages.
     """
 
     slot: int
@@ -64,7 +64,7 @@ class PageSlots:
             learn_slot_weights(self.order, np.array(clicks, np.float64))
 
     def shown_in(self, slots: Sequence[int]) -> tuple[Links, Floats]:
-        """Return the slots of links of one page and what a view there counts as."""
+        """Return the slots of links of one page and the weights of views there."""
         if self.are_alike:
             return NO_SLOTS, self._one_view[: len(slots)]
         places = np.array(slots, np.int64)
@@ -88,7 +88,7 @@ class PageSlots:
             learn_slot_weights(self.order, np.array(clicked, np.float64))
 
     def restore(self, clicks: Floats) -> None:
-        """Take over the clicks that a file holds."""
+        """Restore the clicks from a file."""
         shape = self.order.clicks.shape
         if clicks.shape != shape or not (np.isfinite(clicks) & (clicks >= 0)).all():
             raise ValueError(f"array slot_clicks must be counts of shape {shape}")
@@ -142,7 +142,7 @@ class SlotPositions:
 
         Column k of the result is the link at `positions[k]`; 1 is the first position.
         """
-        # Slots beyond those that weights are known of come last.
+        # Slots without a weight come last.
         ranks = [self._ranks.get(position, position) for position in positions]
         by_position = np.empty_like(pages)
         by_position[:, np.argsort(ranks, kind="stable")] = pages
