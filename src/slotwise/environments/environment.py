@@ -26,17 +26,16 @@ class VisitorRates(NamedTuple):
 
 @hot
 def arrive(world: Any, round_number: int, rng: np.random.Generator, visitor: Places) -> None:
-    """Say nothing of the visitor and draw nothing: all are alike."""
+    """Leave the visitor as it is: all visitors are alike."""
 
 
 class Environment:
     """The source of feedback in a simulation.
 
     `world(n_rounds)` returns a NamedTuple of plain arrays; `serve(world, round_number, visitor,
-    shown, rng, outcomes)` plays one round: it writes what the links in `shown`, in the order of
-    their slots, brought at every level into `outcomes[level, slot]`, summed over the page views
-    of the round. An environment knows nothing of regret or floors; it only answers what links
-    bring.
+    shown, rng, outcomes)` plays one round: it writes the outcomes of the links in `shown`, in the
+    order of their slots, into `outcomes[level, slot]`, summed over the page views of the round. An
+    environment does not know regret or floors.
 
     Where visitors differ, `features` has the values of each of their features, and
     `arrive(world, round_number, rng, visitor)` writes one visitor before the page is chosen: for
@@ -56,7 +55,7 @@ class Environment:
     delays: tuple[int, ...] = (0, 0)
     """How many rounds pass before the feedback of each level is known."""
     delay_spread: float = 0.0
-    """By what share of it the delay of a page view may be shorter or longer, evenly drawn."""
+    """The share by which the delay of a page view may be shorter or longer, drawn uniformly."""
     features: Features = Features({})
     slot_weights: tuple[float, ...] = ()
 

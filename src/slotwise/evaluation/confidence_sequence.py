@@ -1,7 +1,7 @@
 """Intervals for the mean of page values that hold at every length of the log at once.
 
-What is bounded is m = sum of mu_t, where mu_t is what the candidate would have brought on page t,
-given everything before page t. The rates may drift, the logging policy may learn and the
+The bounded quantity is m = sum of mu_t, where mu_t is the expected outcome of the candidate on page
+t, given everything before page t. The rates may drift, the logging policy may learn and the
 candidate may change from page to page, as long as it is fixed before the page. With a fixed bet b
 and a centre c_t that is known before page t,
 
@@ -149,8 +149,8 @@ def add_pages(bets: Bets, values: PageValues) -> None:
 def mean_bounds(bets: Bets, alpha: float, unknown: float = 0.0) -> tuple[float, float]:
     """Return bounds for the mean of mu_t; each misses with a probability of at most `alpha`.
 
-    `unknown` is the most that links may have brought, in all, which the pages could not show
-    although their smallest probability seems to say so.
+    `unknown` is an upper bound for the total outcome of links that the pages could not show,
+    although their smallest probability says that they could.
     """
     n_pages = bets.sums[N_PAGES]
     low = largest_total(bets.evidence[LOWER] + LOG_WEIGHTS, BETS, alpha)

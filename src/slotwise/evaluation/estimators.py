@@ -1,7 +1,7 @@
 """The estimators: four ways to add up the pages of a log, with one target.
 
 The target is V = mean over pages of sum_i x_ti E[r_ti], what the candidate with inclusion
-probabilities x would have brought a page view. The log shows link i on page t with inclusion
+probabilities x would have earned per page view. The log shows link i on page t with inclusion
 probability p_ti, and w = x / p for a link shown. A page's revenue is a sum over its links, so
 weights are per link and never a product over the page. All of them assume that logged
 probabilities are those of the whole mechanism, that the outcome of a link does not depend on the
@@ -354,9 +354,9 @@ class Track:
     def close_pool(self, shown: NDArray[np.bool_]) -> None:
         """Record which links were shown while the pool was the same.
 
-        A link that was not may not have been in the pool: it may have brought anything. Looking
-        back is sound here, since the pool is no matter of chance, and a link of the pool that was
-        never shown adds nothing to any sum.
+        A link that was not shown may not have been in the pool, so its outcome is unknown. Looking
+        back is sound here: the pool is not random, and a link of the pool that was never shown adds
+        nothing to any sum.
         """
         is_known = np.zeros(len(self._claimed), bool)
         is_known[: len(shown)] = shown[: len(is_known)]
@@ -412,7 +412,7 @@ class FittedLinks:
 def fit_links(log: Source, max_revenue: float | None = None) -> FittedLinks:
     """Count the outcomes of every link of a log, in one pass.
 
-    Plain averages: a link counts as much as it was shown, and nobody's features matter.
+    These are plain averages over all views of a link; features of visitors are ignored.
     """
     reader, tallies = LogReader(log, max_revenue=max_revenue), Tallies()
     for pages in reader:

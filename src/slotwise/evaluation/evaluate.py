@@ -1,4 +1,4 @@
-"""Ask a log what candidates would have earned: one pass, however long the log is.
+"""Estimate from a log what candidates would have earned, in one pass.
 
 Used by `service`.
 """
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 FIRST_FIT, FIT_AGAIN = 100, 1.25
-"""Models and mixes are fitted after so many pages, and whenever the log has grown by a quarter."""
+"""Pages before the first fit of models and mixes, and the growth of the log before the next."""
 N_BLOCKS = 500
 SUSPICIOUS = 6.0
 """Standard errors by which the sum of weights may miss its mean before it is reported."""
@@ -49,8 +49,8 @@ class EvaluationSettings:
 
     `estimator` makes the value; the intervals hold for the target, whichever is chosen. `clip` is
     the largest weight of the clipped estimator. `max_revenue` is the most that one view of a link
-    can bring, for a log in money that does not say so itself. `click_floor` is what the clicks of a
-    mix are compared with; the best mix has a floor of its own.
+    can earn, for a log in money whose metadata do not have it. `click_floor` is compared with the
+    clicks of a mix; the best mix has its own floor.
     """
 
     estimator: str = "dr"

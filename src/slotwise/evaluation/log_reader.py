@@ -237,11 +237,11 @@ class LogChecks:
             )
 
     def at_the_end(self, hashes: NDArray[np.int64]) -> None:
-        """Refuse a log in which the rows of one page stand apart."""
+        """Refuse a log in which the rows of one page are not adjacent."""
         in_order = np.sort(hashes)
         if (in_order[1:] == in_order[:-1]).any():
             raise InvalidLog(
-                f"{self._name}: the rows of a page must stand together, got a `page_id` in two "
+                f"{self._name}: the rows of a page must be adjacent, got a `page_id` in two "
                 "places; give every page view an id of its own and list its rows one by one"
             )
 

@@ -53,9 +53,10 @@ class RunBuffers(NamedTuple):
     level is known. `first_due` has the row of the latest page whose level is known in a round,
     `next_due` that of the page before it, and `NONE` ends the list.
 
-    Totals are of the levels, then of the floors on rates: a page brings such a floor its level
-    less the rate times the level before, and 0 is wanted. Where visitors have features, the rounds
-    and the levels of every feature value follow, `1 + n_levels` rows each.
+    Totals are those of the levels, then of the floors on rates: the outcome of a page for such a
+    floor is its level minus the rate times the level before, and the floor is 0. Where visitors
+    have features, the rounds and the levels of every feature value follow, `1 + n_levels` rows
+    each.
     """
 
     visitors: Whole
@@ -82,7 +83,7 @@ class RunBuffers(NamedTuple):
     rules: Any
     """The rules of pages; an empty tuple where there are none."""
     of_links: Floats
-    """Views and clicks of each link; no links where nobody asks for them."""
+    """Views and clicks of each link; empty where they are not needed."""
 
 
 def _new_buffers(problem: Problem, environment: Environment, checkpoints: Whole) -> RunBuffers:
@@ -137,7 +138,7 @@ def drawn_delay(delay: int, spread: float, rng: np.random.Generator) -> int:
 
 @loop_maker
 def _page_of(choose: Callable[..., None]) -> Callable[..., None]:
-    """Return what chooses a page and draws it."""
+    """Return a function that chooses a page and draws it."""
 
     def page(  # the loop gives `rules` to both kinds of page
         state: Any,
@@ -159,7 +160,7 @@ class UnlawfulPage(Exception):
 
 @loop_maker
 def _checked_page_of(choose: Callable[..., None]) -> Callable[..., None]:
-    """Return what chooses a page, checks its probabilities and draws it.
+    """Return a function that chooses a page, checks its probabilities and draws it.
 
     Machine code does not check bounds: a page of too many links would be written beyond its array.
     """
@@ -182,7 +183,7 @@ def _checked_page_of(choose: Callable[..., None]) -> Callable[..., None]:
 
 @loop_maker
 def _page_within(choose_within: Callable[..., None]) -> Callable[..., None]:
-    """Return what chooses a page within rules and draws it."""
+    """Return a function that chooses a page within rules and draws it."""
 
     def page(
         state: Any, rules: Any, visitor: Any, chance: Any, shown: Any, probabilities: Floats
@@ -302,7 +303,7 @@ def _playing(
 
 
 def is_machine_code(policy: Policy, environment: Environment) -> bool:
-    """Say whether the whole loop runs compiled for this policy and environment."""
+    """Return whether the whole loop runs compiled for this policy and environment."""
     return all(can_be_compiled(function) for function in _functions(policy, environment, False))
 
 

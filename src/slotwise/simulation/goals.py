@@ -25,7 +25,7 @@ MAX_PAGE_VIEWS = 10**9
 
 @dataclass(frozen=True)
 class GoalRule:
-    """So many views or clicks of some links by the end of a simulation, or at most so many clicks.
+    """A goal of views or clicks of some links until the end of a simulation, or a budget of clicks.
 
     Links are numbered from 0 on and count together.
     """
@@ -52,7 +52,7 @@ class GoalRule:
 
 @dataclass(frozen=True)
 class GoalRun:
-    """What came of goals: views and clicks of the links of each by the end, by name.
+    """The outcome of goals: views and clicks of the links of each at the end, by name.
 
     `clicks_per_view` and `revenue_per_view` are means over all page views.
     """
@@ -75,12 +75,12 @@ def simulate_goals(
     interval_s: int = 600,
     seed: int = 1,
 ) -> GoalRun:
-    """Play page views that keep to goals by their end, as the service does it by a date.
+    """Simulate page views with goals and budgets, paced as the service does it.
 
     `page_views` has the page views of each interval of `interval_s` seconds, from midnight of a
-    Thursday on: they may double, halve or follow hours and days of the week, and pacing has to find
-    that out. Before each interval it sets the slots that goals need and budgets leave, within one
-    program with `rules` and the click floor. Clicks count when the environment reveals them.
+    Thursday on. They may change over time; pacing does not know them in advance. Before each
+    interval it sets the slots that goals need and budgets allow, in one program with `rules` and
+    the click floor. Clicks count when the environment reveals them.
 
     >>> import slotwise
     >>> shop = slotwise.BernoulliLinks([0.3, 0.2, 0.1], [0.5, 0.5, 0.5])
@@ -147,7 +147,7 @@ class _Pacing:
         self._traffic = Traffic()
 
     def rules_now(self, of_links: Floats) -> PageRules:
-        """Return the rules of the next interval, after what links have had so far."""
+        """Return the rules of the next interval, from the counts of links so far."""
         now_us, until_us = (n * self._interval_us for n in (self._n_played, len(self._page_views)))
         if self._n_played:
             n_pages = self._page_views[self._n_played - 1]

@@ -28,8 +28,8 @@ class Optimum(NamedTuple):
     that of the best mix for all, and `probabilities` are those of the latter. If slots differ, both
     put the best links into the best slots; `value_without_order` is `value` with links shuffled.
     `value_prices` are those of the floors of feature values, which `value` alone keeps.
-    `by_place` has for each value of a feature what the best mix and the best mix for all bring to
-    its visitors, a page view; it is empty where slots differ or segments have floors.
+    `by_place` has for each value of a feature the revenue per page view of its visitors with the
+    best mix and with the best mix for all; it is empty where slots differ or segments have floors.
     """
 
     probabilities: Floats
@@ -96,7 +96,7 @@ def _where_pages_differ(
     n_rounds: int,
     rules: Sequence[SlotRule],
 ) -> Optimum:
-    """Return the best mix that knows visitors and slots, and what it brings without either."""
+    """Return the best mix that knows visitors and slots, and its value without either."""
     known, n_slots = environment.visitor_rates(n_rounds), problem.n_slots
     floors = [(np.ones(len(known.shares), bool), problem.click_floor)]
     for place, least in problem.segment_floor_places:
@@ -134,7 +134,7 @@ def _where_pages_differ(
 def _to_visitors(
     known: VisitorRates, place: int, knowing: Floats, for_all: Floats
 ) -> tuple[float, float]:
-    """Return what a mix for each kind and a mix for all bring to visitors with one value."""
+    """Return the revenue of visitors with one value, with a mix for each kind and one for all."""
     shares = known.shares * (known.places == place).any(axis=1)
     if shares.sum() == 0.0:
         return 0.0, 0.0

@@ -73,14 +73,13 @@ def simulate(
 
     A policy is given with its settings or by its name. Policies that need a horizon and have none
     get `n_rounds`. The numbers depend on the seed alone, not on the number of threads or on the
-    other policies. `parts` is a folder that keeps finished runs: after Ctrl-C the same call
-    continues from there. `floors`, `rate_floors` and
-    `rewards` are those of `Problem`, for links with more than two levels. `slot_weights` says what
-    policies know of slots that differ: "learn", the weights themselves, or None for slots that
-    are taken to be alike. `segment_floors` asks for clicks of the visitors with a feature value, as
+    other policies. `parts` is a folder for finished runs: after Ctrl-C the same call continues from
+    there. `floors`, `rate_floors` and `rewards` are those of `Problem`, for links with more than
+    two levels. `slot_weights` is what policies know of slots that differ: "learn", the weights
+    themselves, or None to treat all slots alike. `segment_floors` are click floors of segments, as
     in `Selector`. `rules` are those of a `Selector`, with links numbered from 0 on; regret is then
     measured against the best mix within the rules. `scheduler` is a client of a Dask cluster, or
-    the address of its scheduler; the runs are then made by its workers.
+    the address of its scheduler; its workers then play the runs.
 
     >>> import slotwise
     >>> links = slotwise.BernoulliLinks([0.3, 0.2, 0.1], [0.1, 0.5, 0.9])
@@ -256,7 +255,7 @@ class _Series:
                 self.results[place] = found
 
     def look_around(self, seconds_of_workers: float | None = None) -> None:
-        """Write the results of experiments that are complete by now, and tell how far all is."""
+        """Write the results of experiments that are complete by now, and report progress."""
         if seconds_of_workers is not None:
             self._seconds_of_workers = (self._seconds_of_workers or 0.0) + seconds_of_workers
         for place, gathering in list(self.unfinished.items()):
@@ -279,7 +278,7 @@ class _Series:
         return wall, cpu
 
     def _tell(self) -> None:
-        """Tell the share of the work that is done, and the first experiment that is not."""
+        """Report the share of the work that is done, and the first unfinished experiment."""
         if self._progress is None:
             return
         left = sum(

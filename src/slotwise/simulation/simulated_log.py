@@ -60,12 +60,11 @@ def simulate_log(
     slot_weights: Sequence[float] | str | None = None,
     seed: int = 1,
 ) -> None:
-    """Let a policy learn on simulated links and log its pages to the folder at `path`.
+    """Simulate a policy that learns, and log its pages to the folder at `path`.
 
-    `explore` is that of `Selector`: the share of the page that random links get. Without it most
-    policies show some links never again, and their log says nothing about those. Logged
-    probabilities are exact. `slot_weights` is that of `simulate`. Links are named `link-0`,
-    `link-1`, and so on.
+    `explore` is that of `Selector`: the share of random links on a page. Without it most policies
+    stop showing some links, and the log has no information about those. Logged probabilities are
+    exact. `slot_weights` is that of `simulate`. Links are named `link-0`, `link-1`, and so on.
     """
     horizon = whole_number("n_rounds", n_rounds, at_least=1)
     problem = Problem(
@@ -219,7 +218,7 @@ class Waiting:
 
 @dataclass(frozen=True)
 class TrafficPlan:
-    """Page views until the floor is kept for good, and until the lift is significant."""
+    """Page views after which the floor stays kept, and after which the lift stays significant."""
 
     floor: Waiting
     lift: Waiting
@@ -293,7 +292,7 @@ def _around(mean: float, n_links: int, rng: np.random.Generator) -> Floats:
 def _is_visible(
     earned: Floats, by_chance: Floats, views: Floats, page: RoughPage, certainty: float
 ) -> NDArray[np.bool_]:
-    """Say at each checkpoint whether the lift over the holdout is significant."""
+    """Return at each checkpoint whether the lift over the holdout is significant."""
     variance = [mean * (1 - mean / page.n_slots) for mean in (earned, by_chance)]
     error = np.sqrt(
         variance[0] / (views * (1 - page.holdout)) + variance[1] / (views * page.holdout)
