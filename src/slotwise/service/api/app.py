@@ -77,12 +77,12 @@ class Alive(msgspec.Struct, frozen=True):
 
 
 class Ready(msgspec.Struct, frozen=True):
-    """Decide answers; without the store it does so from the last version."""
+    """Whether `decide` answers; without the store it uses the last version."""
 
     ready: bool
     store_available: bool
     learning: bool
-    """Whether every pool is learned and the clocks agree; the dashboard says what is wrong."""
+    """Whether every pool learns and the clocks agree; the dashboard shows what is wrong."""
 
 
 HEALTH_OPERATIONS = Operations()
@@ -90,7 +90,7 @@ HEALTH_OPERATIONS = Operations()
 
 @HEALTH_OPERATIONS.add("GET /healthz", None)
 async def healthz(context: ServiceContext, request: Request) -> Alive:
-    """Ask whether the process lives."""
+    """Check whether the process is alive."""
     return Alive("ok")
 
 
@@ -100,7 +100,7 @@ async def healthz(context: ServiceContext, request: Request) -> Alive:
     problems=("stopping",),
 )
 async def readyz(context: ServiceContext, request: Request) -> Ready:
-    """Ask whether traffic should come here."""
+    """Check whether the service is ready for traffic."""
     health = context.service.health()
     if context.stopping:
         raise refuse("stopping", "send traffic elsewhere", retry_after_s=1)

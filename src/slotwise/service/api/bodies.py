@@ -22,7 +22,7 @@ from slotwise.service import limits
 from slotwise.service.records import to_time
 
 Id = Annotated[str, Meta(pattern=limits.ID_PATTERN, min_length=1, max_length=limits.MAX_ID_CHARS)]
-DecisionId = Annotated[Id, Meta(description="The page, as `decide` named it")]
+DecisionId = Annotated[Id, Meta(description="The id of the page from `decide`")]
 LinkId = Annotated[Id, Meta(description="The link, by its id in the pool")]
 Currency = Annotated[str, Meta(pattern=limits.CURRENCY_PATTERN, description="ISO 4217")]
 FeatureValues = Annotated[
@@ -32,7 +32,7 @@ Features = Annotated[
     dict[str, Literal["text", "bool"] | FeatureValues],
     Meta(
         max_length=MAX_FEATURES,
-        description="What may be said of a visitor: by name a list of words, a list of rising "
+        description="Features of visitors: by name a list of words, a list of rising "
         'numbers (bin edges), "text" (an open list of words) or "bool"',
     ),
 ]
@@ -63,15 +63,15 @@ SlotWeights = Annotated[
     | None,
     Meta(
         description="How often a link is clicked in each slot, relative to the average slot; "
-        '"learn" (also null) to find out while serving, "equal" where slots are alike and pages '
-        "are shuffled. An empty list is that of older pools: links stand in the order of worth",
+        '"learn" (also null) to estimate them while serving, "equal" where slots are alike and '
+        "pages are shuffled. An empty list, of older pools, orders links by their value",
     ),
 ]
 Slots = Annotated[int, Meta(ge=1, le=limits.MAX_SLOTS, description="How many links a page has")]
 
 
 class Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The base of bodies in which an unknown field is refused: it is a mistake of the caller."""
+    """The base of bodies that refuse unknown fields."""
 
 
 def patch_type(body: type[msgspec.Struct], name: str, about: str) -> type[msgspec.Struct]:
@@ -89,10 +89,10 @@ def given(patch: msgspec.Struct) -> dict[str, Any]:
 
 
 class PinBody(Strict, frozen=True, kw_only=True):
-    """A link that must stand at a position, 1 being the first."""
+    """A link that must be at a position; 1 is the first."""
 
     link_id: LinkId
-    position: Annotated[int, Meta(ge=1, le=limits.MAX_SLOTS, description="1 is the first place")]
+    position: Annotated[int, Meta(ge=1, le=limits.MAX_SLOTS, description="1 is the first position")]
 
 
 Pins = Annotated[

@@ -33,7 +33,7 @@ class DecideBody(Strict, frozen=True, kw_only=True):
     slots: Slots | None = None
     visitor: Visitor = msgspec.field(default_factory=dict)
     decision_id: (
-        Annotated[Id, Meta(description="An id of your own, so that asking again is safe")] | None
+        Annotated[Id, Meta(description="An id of your own, so that a retry is safe")] | None
     ) = None
 
 
@@ -109,7 +109,7 @@ DECISION_OPERATIONS = Operations()
     "GET /v1/decisions/{decision_id}", "read", answer=answer_type(DecisionReport)
 )
 async def get_decision(context: ServiceContext, request: Request) -> msgspec.Struct:
-    """Read what was shown, received, counted and refused, and why."""
+    """Read what was shown, received, counted and refused for a decision, and why."""
     decision_id = request.path_values["decision_id"]
     try:
         report = await asyncio.to_thread(context.service.reporter.decision, decision_id)

@@ -46,22 +46,24 @@ class ClickBody(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag
 
 
 class ConversionBody(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="conversion"):
-    """A click brought revenue."""
+    """A click earned revenue."""
 
     conversion_id: ConversionId
     decision_id: DecisionId
     link_id: LinkId
-    revenue_micros: Annotated[int, Meta(description="What it brought, in millionths")]
+    revenue_micros: Annotated[int, Meta(description="The revenue, in millionths of the currency")]
     currency: Currency
     client_time: ClientTime | None = None
 
 
 class AdjustmentBody(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="adjustment"):
-    """Revenue of a conversion was taken back."""
+    """Revenue of a conversion was refunded."""
 
     adjustment_id: Annotated[Id, Meta(description="Your own id of this refund")]
     conversion_id: ConversionId
-    refund_micros: Annotated[int, Meta(description="What was taken back, in millionths")]
+    refund_micros: Annotated[
+        int, Meta(description="The refunded amount, in millionths of the currency")
+    ]
     currency: Currency
     client_time: ClientTime | None = None
 
@@ -95,7 +97,7 @@ class BatchBody(msgspec.Struct, frozen=True):
 
 
 class ItemOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What became of one event; `pointer` names what breaks a rule."""
+    """The outcome of one event; `pointer` names the field that breaks a rule."""
 
     outcome: OutcomeName
     reason: str = ""

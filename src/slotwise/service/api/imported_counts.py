@@ -1,4 +1,4 @@
-"""Known counts: what a team knew of its links, as the start of a pool. Used by `app`."""
+"""Import of known counts into a pool. Used by `app`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from slotwise.service.refusals import UnknownLink
 
 
 class KnownBody(Strict, frozen=True, kw_only=True):
-    """A table of the past."""
+    """A table of known counts."""
 
     csv: Annotated[
         str,
@@ -31,7 +31,7 @@ class KnownBody(Strict, frozen=True, kw_only=True):
     ]
     discount: Annotated[
         float,
-        Meta(gt=0, le=1, description="What a view of the past is worth, in views of the pool"),
+        Meta(gt=0, le=1, description="Weight of an imported view, in views of the pool"),
     ] = 1.0
 
 
@@ -47,7 +47,7 @@ class KnownRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KnownRows(msgspec.Struct, frozen=True):
-    """What policies learn before the first page of a pool."""
+    """Counts that the policy of a pool learns before its first page."""
 
     known: list[KnownRow]
 
@@ -62,7 +62,7 @@ OPERATIONS = Operations()
     example={"csv": "link,views,clicks,revenue\nl1,1000,30,900", "discount": 0.2},
 )
 async def import_counts(context: ServiceContext, request: Request) -> KnownRows:
-    """Let links start from views, clicks and revenue of the past."""
+    """Import known views, clicks and revenue of links."""
     body: KnownBody = request.body
     pool = context.service.directory.pool(request.path_values["pool_id"])
 
@@ -83,7 +83,7 @@ async def import_counts(context: ServiceContext, request: Request) -> KnownRows:
 
 @OPERATIONS.add("GET /v1/pools/{pool_id}/known-counts", "read")
 def known_counts(context: ServiceContext, request: Request) -> KnownRows:
-    """Read what a pool started from."""
+    """Read the imported counts of a pool."""
     return _rows(context.service.directory.links(request.path_values["pool_id"]))
 
 

@@ -78,13 +78,15 @@ class LinkFields(Strict, frozen=True, kw_only=True):
 
 
 class LinkBody(LinkFields, frozen=True, kw_only=True):
-    """A link to add or to put in its place."""
+    """A link to add or replace."""
 
     reset_statistics: Reset = False
 
 
 class _Changeable(LinkFields, frozen=True, kw_only=True):
-    retired: Annotated[bool, Meta(description="Shown no more; still followed and counted")]
+    retired: Annotated[
+        bool, Meta(description="No longer shown; clicks are still followed and counted")
+    ]
     reset_statistics: Reset = False
 
 

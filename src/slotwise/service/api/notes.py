@@ -25,7 +25,7 @@ from slotwise.service.refusals import Conflict, UnknownPool
 
 
 class NoteBody(Strict, frozen=True, kw_only=True):
-    """What to remember, and of when."""
+    """A note and the time that it is about."""
 
     text: Annotated[
         str,
@@ -104,7 +104,7 @@ def _answer(note: Note) -> NoteAnswer:
 
 
 class ActiveAlert(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that is wrong now."""
+    """A present problem."""
 
     alert: str
     pool_id: str
@@ -168,7 +168,7 @@ async def send_test_alert(context: ServiceContext, _request: Request) -> Deliver
     watch = context.alerts
     assert isinstance(watch, AlertWatch)
     if not watch.webhook.url:
-        raise Conflict("there is no address to send alerts to; set `alert_url` and start again")
+        raise Conflict("there is no address for alerts; set `alert_url` and restart the service")
     now = to_time(context.clock_us())
     alert = Alert(kind="test", pool_id="", detail="This is a test: alerts arrive here.")
     message = watch.webhook.message(alert, "test", now, now)

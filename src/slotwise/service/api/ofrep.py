@@ -58,7 +58,7 @@ class EvaluationBody(msgspec.Struct, frozen=True, kw_only=True):
 class EvaluatedPage(DecideAnswer, frozen=True):
     """A page; where it has a `view_url`, it becomes a view when that is called."""
 
-    view_url: Annotated[str, Meta(description="POST it once the page was seen")] = ""
+    view_url: Annotated[str, Meta(description="POST here when the page was seen")] = ""
 
 
 class FlagEvaluation(msgspec.Struct, frozen=True):
@@ -210,7 +210,7 @@ async def evaluate_flags(context: ServiceContext, request: Request) -> Answer:
 )
 @OPERATIONS.add("OPTIONS /ofrep/v1/evaluate/flags", None, status=204, content_types=())
 async def allow_flags(context: ServiceContext, request: Request) -> Answer:
-    """Ask whether a page of this origin may evaluate flags."""
+    """Check whether a page of this origin may evaluate flags."""
     if not is_id(request.path_values.get("pool_id", "all")):
         raise UnknownPool("there is no such pool")
     headers = (

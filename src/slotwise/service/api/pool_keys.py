@@ -58,9 +58,9 @@ class KeyList(msgspec.Struct, frozen=True):
 
 
 class ForgetBody(Strict, frozen=True, kw_only=True):
-    """From when on the views of a key are forgotten."""
+    """The time from which on the views of a key are forgotten."""
 
-    since: Annotated[Time, Meta(description="The first moment to forget")]
+    since: Annotated[Time, Meta(description="Forget page views from this time on")]
 
 
 class ForgottenAnswer(msgspec.Struct, frozen=True):
@@ -83,7 +83,7 @@ OPERATIONS = Operations()
     problems=("unknown-pool",),
 )
 async def make_key(context: ServiceContext, request: Request) -> NewKeyAnswer:
-    """Make a key; its secret is shown this once."""
+    """Make a key; its secret is shown only once."""
     body: KeyBody = request.body
     now_us = context.clock_us()
     if body.pool_id is not None:
@@ -108,7 +108,7 @@ async def list_keys(context: ServiceContext, request: Request) -> KeyList:
     problems=("conflict",),
 )
 async def revoke_key(context: ServiceContext, request: Request) -> KeyAnswer:
-    """Revoke a key for good."""
+    """Revoke a key permanently."""
     key_id = request.path_values["key_id"]
     key = context.service.directory.key(key_id)
     if key is None or not key.scopes:

@@ -1,4 +1,4 @@
-"""Rules of a pool: how many slots some links may and must have, and what that costs.
+"""Rules of a pool: limits on the slots of some links, and what they cost.
 
 Used by `app`.
 """
@@ -34,28 +34,29 @@ SlotBound = Annotated[float, Meta(ge=0, le=limits.MAX_SLOTS)]
 
 
 class ViewsUntilBody(Strict, frozen=True, kw_only=True):
-    """So many views of the links, together, until a time."""
+    """A number of views of all the links together, until a time."""
 
     views: Annotated[int, Meta(ge=1, le=limits.MAX_KNOWN_VIEWS)]
     until: Time
 
 
 class ClicksUntilBody(Strict, frozen=True, kw_only=True):
-    """So many clicks on the links, together, until a time."""
+    """A number of clicks on all the links together, until a time."""
 
     clicks: Annotated[int, Meta(ge=1, le=limits.MAX_KNOWN_VIEWS)]
     until: Time
 
 
 class BudgetBody(Strict, frozen=True, kw_only=True):
-    """At most so many clicks until a time, or so much money at a cost per click."""
+    """The most clicks until a time, or an amount of money at a cost per click."""
 
     until: Time
     clicks: Annotated[int, Meta(ge=0, le=limits.MAX_KNOWN_VIEWS)] | None = None
     money: MoneyBody | None = None
     cost_per_click: MoneyBody | None = None
     hard: Annotated[
-        bool, Meta(description="Hold back what open views may bring: no click is too many")
+        bool,
+        Meta(description="Reserve the clicks of open views, so that the budget is never exceeded"),
     ] = False
 
 

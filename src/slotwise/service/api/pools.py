@@ -1,4 +1,4 @@
-"""Pools: how a page is filled. Used by `app`, `pool_rules`, `reports` and `traffic_plans`."""
+"""Pools and their settings. Used by `app`, `pool_rules`, `reports` and `traffic_plans`."""
 
 from __future__ import annotations
 
@@ -64,9 +64,7 @@ RevenueWindow = Annotated[
     WindowSeconds, Meta(description="Seconds after the page view in which a sale counts")
 ]
 Holdout = Annotated[float, Meta(ge=0, le=1, description="Share of uniformly random pages")]
-Explore = Annotated[
-    float, Meta(ge=0, le=1, description="Share of every page that random links get")
-]
+Explore = Annotated[float, Meta(ge=0, le=1, description="Share of random links on every page")]
 Hosts = Annotated[
     tuple[Host, ...],
     Meta(
@@ -88,7 +86,7 @@ Until = Annotated[
     Time | None,
     Meta(
         description="When the pool ends, if that is certain: the default policy then tries new "
-        "links only as long as it pays, by the page views expected until then. "
+        "links only as long as that pays, given the page views expected until then. "
         "It has no effect on other policies, and none with `features`"
     ),
 ]
@@ -104,7 +102,7 @@ class MoneyBody(Strict, frozen=True, kw_only=True):
 
 
 MaxRevenue = Annotated[
-    MoneyBody, Meta(description="The most that one click can bring; more is clipped")
+    MoneyBody, Meta(description="The most that one click can earn; larger amounts are clipped")
 ]
 
 
@@ -116,7 +114,7 @@ class PolicyBody(Strict, frozen=True, kw_only=True):
 
 
 class PoolBody(Strict, frozen=True, kw_only=True):
-    """How a pool is run."""
+    """The settings of a pool."""
 
     slots: Slots
     max_revenue: MaxRevenue
@@ -308,7 +306,7 @@ def get_pool(context: ServiceContext, request: Request) -> msgspec.Struct:
     links=links_to("get_pool", giving=("pool_id",)),
 )
 async def archive_pool(context: ServiceContext, request: Request) -> msgspec.Struct:
-    """Archive a pool: it decides no more, its history stays."""
+    """Archive a pool: it no longer decides, and its history is kept."""
     archived = context.service.directory.archive_pool(
         request.path_values["pool_id"], request.caller(), context.clock_us()
     )

@@ -1,4 +1,4 @@
-"""What the script on a page asks for: itself, a page that may be seen, and that it was seen.
+"""Calls of the script on a page: load it, request a page, report that the page was seen.
 
 Used by `app` and `ofrep`.
 """
@@ -62,7 +62,7 @@ class PageBody(Strict, frozen=True, kw_only=True):
 class PageAnswer(DecideAnswer, frozen=True):
     """A page that becomes a view when its `view_url` is called."""
 
-    view_url: Annotated[str, Meta(description="POST it once the page was seen")]
+    view_url: Annotated[str, Meta(description="POST here when the page was seen")]
 
 
 class SeenQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -168,7 +168,7 @@ async def make_proposal(
 
 @OPERATIONS.add("OPTIONS /v1/pools/{pool_id}/page", None, status=204, content_types=())
 async def allow_page(context: ServiceContext, request: Request) -> Answer:
-    """Ask whether a page of this origin may ask for links."""
+    """Check whether a page of this origin may request links."""
     pool_id = request.path_values["pool_id"]
     try:
         allowed = _allowed_origin(context, request)
@@ -200,7 +200,7 @@ def _visitor(context: ServiceContext, request: Request) -> Mapping[str, Any]:
 
 @OPERATIONS.add("POST /v/{token}", None, meter=None, query=SeenQuery, status=204, content_types=())
 async def record_view(context: ServiceContext, request: Request) -> Answer:
-    """Make a view of a page that was seen."""
+    """Report that a page was seen, so that it counts as a page view."""
     payload = context.known_token(request, context.signer.unseal)
     seen = _displayed(msgspec.msgpack.decode(payload, type=DecisionRecord), request.query.shown)
     now_us = context.clock_us()

@@ -81,7 +81,7 @@ EVALUATION_OPERATIONS = Operations()
     query=EvaluateQuery,
 )
 async def evaluate(context: ServiceContext, request: Request) -> EvaluationReport:
-    """Ask the log what another floor would have earned."""
+    """Estimate from the log what another floor would have earned."""
     query: EvaluateQuery = request.query
     pool = context.service.directory.pool(request.path_values["pool_id"])
     floor = pool.click_floor if query.click_floor is UNSET else query.click_floor

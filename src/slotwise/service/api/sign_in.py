@@ -49,7 +49,7 @@ OPERATIONS = Operations()
 
 @OPERATIONS.add("GET /dashboard/session", None)
 async def show_session(context: ServiceContext, request: Request) -> SessionAnswer:
-    """Say who is signed in to the dashboard."""
+    """Read who is signed in to the dashboard."""
     return _describe(context, request, read_session(context, request))
 
 
@@ -92,7 +92,7 @@ async def sign_in(context: ServiceContext, request: Request) -> Answer:
     ),
 )
 async def renew_session(context: ServiceContext, request: Request) -> Answer:
-    """Put off the end of a session."""
+    """Renew a session."""
     check_origin(request)
     session = read_session(context, request)
     if session is None:
