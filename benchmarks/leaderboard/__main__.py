@@ -32,7 +32,13 @@ from benchmarks.leaderboard.run import (
     plan_leaderboard,
     run_leaderboard,
 )
-from benchmarks.leaderboard.suite import QUICK_CASES, build_suite, fresh_suite, pick_cases
+from benchmarks.leaderboard.suite import (
+    QUICK_CASES,
+    Suite,
+    build_suite,
+    fresh_suite,
+    pick_cases,
+)
 from slotwise.cli.experiments import say_what_is_kept
 from slotwise.cli.progress import (
     SchedulerOption,
@@ -69,6 +75,8 @@ Examples:
   python -m benchmarks.leaderboard --full --scheduler tcp://head:8786
 
   python -m benchmarks.leaderboard --from leaderboard/leaderboard.json --update page.md
+
+  python -m benchmarks.leaderboard --from leaderboard/leaderboard.json --bounds --cases short-500
 """
 
 
@@ -129,7 +137,7 @@ def leaderboard(
     ),
     finished: Annotated[
         Path | None,
-        typer.Option("--from", help="Run nothing; write the pages of a finished JSON file again."),
+        typer.Option("--from", help="Run nothing; write the pages of a finished JSON file."),
     ] = None,
     earlier: Annotated[
         Path | None,
@@ -139,13 +147,17 @@ def leaderboard(
         Path | None, typer.Option("--update", help="A Markdown page whose block to replace.")
     ] = None,
 ) -> None:
-    if finished is not None:
-        board = Leaderboard.load(finished)
-    else:
+    def asked_suite() -> Suite:
         suite = build_suite(data) if fresh_pools is None else fresh_suite(fresh_pools, seed)
         names = _listed(cases) or (QUICK_CASES if quick else ())
-        if names:
-            suite = pick_cases(suite, names)
+        return pick_cases(suite, names) if names else suite
+
+    if finished is not None:
+        board = Leaderboard.load(finished)
+        if bounds:
+            board = with_bounds(board, asked_suite().cases)
+    else:
+        suite = asked_suite()
         labels = _listed(policies)
         entrants = pick_entrants(labels) if labels else all_entrants()
         if quick:

@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 
 from benchmarks.leaderboard.board import Leaderboard
 from benchmarks.leaderboard.cases import Case
-from slotwise.environments import BernoulliLinks
+from slotwise.environments import BernoulliLinks, LateFeedback
 from slotwise.selection import solve
 
 Floats = NDArray[np.float64]
@@ -176,10 +176,12 @@ def bound_case(case: Case, n_rounds: int, n_paths: int = N_PATHS) -> tuple[float
     """Return the interval of the least priced regret on a case, None where none is computed.
 
     None unless every view is one Bernoulli click and sale, for infeasible floors, and for more
-    than 1,000 links, which would take minutes.
+    than 1,000 links, which would take minutes. Late feedback has the bound of immediate feedback:
+    a policy that knows sooner can wait.
     """
     dataset = case.dataset
-    if type(case.links) is not BernoulliLinks or dataset.n_links > MAX_LINKS:
+    links = case.links.links if isinstance(case.links, LateFeedback) else case.links
+    if type(links) is not BernoulliLinks or dataset.n_links > MAX_LINKS:
         return None
     click_rate, revenue = dataset.click_rate, dataset.revenue_per_click
     best = solve(click_rate * revenue, click_rate, dataset.n_slots, dataset.click_floor)
@@ -193,11 +195,14 @@ def bound_case(case: Case, n_rounds: int, n_paths: int = N_PATHS) -> tuple[float
 
 
 def with_bounds(board: Leaderboard, cases: Sequence[Case]) -> Leaderboard:
-    """Return the leaderboard with the bounds of its cases."""
+    """Return the leaderboard with the bounds of these cases; its others stay as they are."""
     known = {case.name: case for case in cases}
     return replace(
         board,
         cases=tuple(
-            replace(one, bound=bound_case(known[one.name], one.n_rounds)) for one in board.cases
+            replace(one, bound=bound_case(known[one.name], one.n_rounds))
+            if one.name in known
+            else one
+            for one in board.cases
         ),
     )

@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 
 from benchmarks.leaderboard.board import Leaderboard
-from benchmarks.leaderboard.bounds import bound_case, least_loss, simulate_paths, stopping_value
+from benchmarks.leaderboard.bounds import (
+    bound_case,
+    least_loss,
+    simulate_paths,
+    stopping_value,
+    with_bounds,
+)
 from benchmarks.leaderboard.suite import build_suite, pick_cases
 from tests.benchmarks.boards import Fared, make_board, make_case
 from tests.reference import stopping
@@ -42,6 +48,21 @@ def test_a_case_has_an_interval_and_changing_rates_have_none() -> None:
     assert bound_case(drifting, 1_000) is None
     for other in pick_cases(build_suite(), ["intervals", "rare-sales"]).cases:
         assert bound_case(other, 1_000) is None  # a hundred views a round, sales of two sizes
+
+
+def test_late_feedback_has_the_bound_of_immediate_feedback() -> None:
+    at_once, late = pick_cases(build_suite(), ["coupon-1", "late-200"]).cases
+    bound = bound_case(late, 1_000, n_paths=1_000)
+    assert bound is not None
+    assert bound == bound_case(at_once, 1_000, n_paths=1_000)
+
+
+def test_bounds_are_computed_for_the_cases_that_are_given() -> None:
+    played = {"paced-bayes": Fared(900.0, 0.0)}
+    board = make_board(make_case("few-links", played), make_case("other", played))
+    few, other = with_bounds(board, pick_cases(build_suite(), ["few-links"]).cases).cases
+    assert few.bound is not None
+    assert other == board.cases[1]
 
 
 def test_bounds_are_kept_in_the_file(tmp_path: Path) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from benchmarks.leaderboard.__main__ import main
+from benchmarks.leaderboard.board import Leaderboard
 from benchmarks.leaderboard.page import BLOCK_END, BLOCK_START
 from slotwise.simulation.cluster import PlayedBlock, RunBlock
 
@@ -49,6 +51,18 @@ def test_from_a_file_nothing_is_played_and_a_page_is_updated(
     printed = capsys.readouterr().out
     assert "The default, paced-bayes, case by case" in printed
     assert "note: original files were not given" in printed
+
+
+def test_bounds_are_added_to_a_finished_file(out: Path, tmp_path: Path) -> None:
+    source = str(out / "leaderboard.json")
+    command = ["--from", source, "--bounds", "--cases", "few-links", "--out", str(tmp_path)]
+    assert main(command) == 0
+    (before,), (after,) = (
+        Leaderboard.load(folder / "leaderboard.json").cases for folder in (out, tmp_path)
+    )
+    assert before.bound is None
+    assert after.bound is not None
+    assert replace(after, bound=None) == before
 
 
 def test_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(

@@ -16,6 +16,7 @@ from benchmarks.leaderboard.page import (
     update_block,
     write_leaderboard,
 )
+from benchmarks.leaderboard.run import all_entrants, knows_horizon
 from slotwise.errors import InvalidInput
 from tests.benchmarks.boards import Fared, make_board, make_case
 from tests.figures.test_report import Outline
@@ -151,3 +152,10 @@ def test_the_documentation_shows_the_leaderboard_that_lies_beside_it() -> None:
     text = (DOCS / "choosing-a-policy.md").read_text(encoding="utf-8")
     shown = text.partition(BLOCK_START)[2].partition(BLOCK_END)[0].strip()
     assert shown == leaderboard_block(Leaderboard.load(DOCS / "leaderboard.json")).strip()
+
+
+def test_the_documentation_says_of_each_policy_whether_it_knows_the_horizon() -> None:
+    entrants = all_entrants()
+    for case in Leaderboard.load(DOCS / "leaderboard.json").cases:
+        for one in case.standings:
+            assert one.knows_horizon == knows_horizon(entrants[one.label]), one.label

@@ -112,7 +112,7 @@ class LateFeedback(Environment):
         if not 0.0 <= spread <= 1.0:
             raise InvalidInput.of("spread", "a share from 0 to 1", spread)
         self.delay_spread = float(spread)
-        self._links = links
+        self.links = links
         self.levels = links.levels
         self.views_per_round = links.views_per_round
         self.features = links.features
@@ -122,29 +122,29 @@ class LateFeedback(Environment):
     @property
     def serving(self) -> Callable[..., None]:
         """The function that serves the wrapped links."""
-        return self._links.serving
+        return self.links.serving
 
     @property
     def arriving(self) -> Callable[..., None]:
         """The function that writes the visitors of the links themselves."""
-        return self._links.arriving
+        return self.links.arriving
 
     @property
     def n_links(self) -> int:
         """How many links there are."""
-        return self._links.n_links
+        return self.links.n_links
 
     def world(self, n_rounds: int) -> Any:
         """Return the world of the wrapped links."""
-        return self._links.world(n_rounds)
+        return self.links.world(n_rounds)
 
     def rates(self, n_rounds: int) -> Floats:
         """Return the rates of the wrapped links."""
-        return self._links.rates(n_rounds)
+        return self.links.rates(n_rounds)
 
     def visitor_rates(self, n_rounds: int) -> VisitorRates:
         """Return those of the links themselves."""
-        return self._links.visitor_rates(n_rounds)
+        return self.links.visitor_rates(n_rounds)
 
 
 def drift_towards(
