@@ -20,7 +20,7 @@ from slotwise.environments import (
 from slotwise.errors import InvalidInput
 from slotwise.evaluation import LinkMix, evaluate
 from slotwise.policies import CUCB, PacedBayes, make_policy
-from slotwise.problem import Problem
+from slotwise.problem import Problem, Rule
 from slotwise.simulation import Experiment, log_run, run_experiment, simulate_log
 
 CLICKS = np.array([0.5, 0.3, 0.2, 0.1, 0.4])
@@ -47,6 +47,24 @@ def test_without_exploration_it_is_the_run_of_the_results(
     assert sum(log["revenue"]) == pytest.approx(results.totals[name]["reward"][1, -1])
     assert set(log["policy"]) == {name}
     assert len(set(log["page_id"])) == 300
+
+
+@pytest.mark.parametrize("name", ["paced-bayes", "con-ucb", "uniform"])
+def test_pages_of_a_log_keep_the_rules(tmp_path: Path, name: str) -> None:
+    rules = (Rule("partner", [2, 3], at_least=1.0), Rule("others", [0, 4], at_most=0.5))
+    problem = Problem(5, 2, 0.4, horizon=200, rules=rules)
+    experiment = Experiment(links(), problem, {name: make_policy(name)}, n_runs=1, seed=4)
+    results = run_experiment(experiment, n_threads=1)
+    log_run(experiment, name, tmp_path / "log")
+    log = pq.read_table(tmp_path / "log").to_pydict()
+    assert sum(log["clicked"]) == results.totals[name]["clicks"][0, -1]
+    log_run(experiment, name, tmp_path / "explored", explore=0.3)
+    explored = pq.read_table(tmp_path / "explored").to_pydict()
+    for pages in (log, explored):
+        shown = zip(pages["page_id"], pages["link"], strict=True)
+        partners = {page for page, link in shown if link in ("link-2", "link-3")}
+        assert len(partners) == 200
+    assert min(explored["min_probability"]) > 0.0
 
 
 def test_a_simulated_log_is_evaluated_by_the_command(

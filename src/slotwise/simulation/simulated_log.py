@@ -22,6 +22,7 @@ from slotwise.errors import InvalidInput
 from slotwise.page_log import LoggedPage, LogWriter
 from slotwise.policies import Policy, Uniform, default_policy
 from slotwise.policies.policy import check_page, is_own, policy_for
+from slotwise.policies.within_rules import choosing_within, draw_within
 from slotwise.problem import Problem, Rule, is_finite_number, whole_number
 from slotwise.selection import dense_probabilities, dependent_rounding, draw_page
 from slotwise.selection.mix import explored
@@ -31,7 +32,13 @@ from slotwise.selection.page_order import (
     new_page_order,
     order_page,
 )
-from slotwise.simulation.engine import CHANCE, VISITORS, drawn_delay, run_generator
+from slotwise.simulation.engine import (
+    CHANCE,
+    VISITORS,
+    drawn_delay,
+    run_generator,
+    simulated_rules,
+)
 from slotwise.simulation.experiment import Experiment
 from slotwise.simulation.series import simulate
 
@@ -134,6 +141,8 @@ def _pages(experiment: Experiment, policy: Policy, explore: float, run: int) -> 
     arrive, serve = compiled_first(environment.arriving), compiled_first(environment.serving)
     rank, put_in_order = compiled_first(type(policy).rank), compiled_first(order_page)
     draw, chosen_by = compiled_first(draw_page), policy.rng_of_choice(chance)
+    ruled = simulated_rules(problem).for_page(None) if problem.rules else None
+    choose_within = compiled_first(choosing_within(type(policy)))
     note_open = compiled_first(type(policy).note_open)
     slots, views = np.arange(problem.n_slots), np.ones(problem.n_slots)
     order, exposure = new_page_order(problem), np.ones(problem.n_slots)
@@ -141,12 +150,19 @@ def _pages(experiment: Experiment, policy: Policy, explore: float, run: int) -> 
     for round_number in range(1, experiment.n_rounds + 1):
         visitor = np.zeros(len(environment.feature_sizes) + 1, np.int64)
         arrive(world, round_number, visitors, visitor)
-        choose(state, visitor[:-1], chosen_by)
+        if ruled is None:
+            choose(state, visitor[:-1], chosen_by)
+        else:
+            choose_within(state, visitor[:-1], chosen_by, ruled.rules)
         if not is_own(policy.choose):
             check_page(policy, state.mix, problem.n_slots)
-        probabilities = explored(dense_probabilities(state.mix), explore)
         shown, drawn = np.zeros(problem.n_slots, np.int64), np.zeros(problem.n_slots)
-        if explore:
+        probabilities = explored(dense_probabilities(state.mix), explore)
+        if ruled is not None:  # a mix of two pages within the rules is within the rules
+            probabilities = ruled.rules.probabilities
+            probabilities[:] = (1.0 - explore) * probabilities + explore * ruled.at_random
+            compiled_first(draw_within)(ruled.rules, chance, shown, drawn)
+        elif explore:
             shown = np.asarray(dependent_rounding(probabilities, chance))
             drawn = probabilities[shown]
         else:
