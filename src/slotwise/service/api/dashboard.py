@@ -10,6 +10,7 @@ import functools
 import re
 from collections.abc import Callable, Hashable
 from contextlib import suppress
+from importlib import resources
 from typing import Annotated
 
 import msgspec
@@ -29,37 +30,9 @@ from slotwise.service.reporting.segments import SegmentsReport
 
 PACKAGE = "slotwise.service.api"
 FOLDER = "dashboard/"
-FILES = (
-    *[
-        "dashboard.css",
-        "dashboard.js",
-        "acting.js",
-        "alert_form.js",
-        "changes.js",
-        "charts.js",
-        "confirm.js",
-        "download.js",
-        "drawing.js",
-        "form.js",
-        "key_form.js",
-        "known_form.js",
-        "link_form.js",
-        "links.js",
-        "panels.js",
-        "period.js",
-        "plan.js",
-        "pool_form.js",
-        "pools_table.js",
-        "rules.js",
-        "segments.js",
-        "service.js",
-        "session.js",
-        "tabs.js",
-        "words.js",
-        "icon.svg",
-    ],
-    CHART_LIBRARY,
-)
+_STATIC = resources.files(PACKAGE).joinpath("static", FOLDER)
+_LOADED = sorted(one.name for one in _STATIC.iterdir() if not one.name.endswith(".html"))
+FILES = (*_LOADED, CHART_LIBRARY)
 
 # plotly puts its own style sheet into the page, which the policy forbids: the page has those
 # rules in its own sheet, and tells plotly so (see index.html).
