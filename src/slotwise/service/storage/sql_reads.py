@@ -359,12 +359,13 @@ class StoreReader:
         self._fetch = session.fetch
 
     def _listed(
-        self, table: Table, column: str, ids: Iterable[str], order: str = ""
+        self, table: Table, column: str, ids: Iterable[str], then_by: str = ""
     ) -> list[tuple[Any, ...]]:
-        """Return the rows whose column is among ids."""
+        """Return the rows whose column is among ids, by the time of receipt with `then_by`."""
         wanted = list(ids)
         if not wanted:
             return []
+        order = f"ORDER BY received_us, {then_by}" if then_by else ""
         sql = f"{rows_of(table)} WHERE {column} {{listed}} {order}"
         return self._fetch(sql, ids=self._session.listed(wanted))
 
@@ -510,14 +511,12 @@ class StoreReader:
 
     def clicks_of(self, decision_ids: Iterable[str]) -> list[StoredClick]:
         """Return the clicks of decisions, by time."""
-        by = "ORDER BY received_us, link_id"
-        found = self._listed(schema.clicks, "decision_id", decision_ids, by)
+        found = self._listed(schema.clicks, "decision_id", decision_ids, "link_id")
         return [schema.CLICKS.record(row) for row in found]
 
     def conversions_of(self, decision_ids: Iterable[str]) -> list[StoredConversion]:
         """Return the conversions of decisions, by time."""
-        by = "ORDER BY received_us, conversion_id"
-        found = self._listed(schema.conversions, "decision_id", decision_ids, by)
+        found = self._listed(schema.conversions, "decision_id", decision_ids, "conversion_id")
         return [schema.CONVERSIONS.record(row) for row in found]
 
     def conversions(self, conversion_ids: Iterable[str]) -> dict[str, StoredConversion]:
@@ -527,8 +526,7 @@ class StoreReader:
 
     def adjustments_of(self, conversion_ids: Iterable[str]) -> list[StoredAdjustment]:
         """Return the adjustments of conversions, by time."""
-        by = "ORDER BY received_us, adjustment_id"
-        found = self._listed(schema.adjustments, "conversion_id", conversion_ids, by)
+        found = self._listed(schema.adjustments, "conversion_id", conversion_ids, "adjustment_id")
         return [schema.ADJUSTMENTS.record(row) for row in found]
 
     def adjustments(self, adjustment_ids: Iterable[str]) -> dict[str, StoredAdjustment]:
