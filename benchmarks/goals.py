@@ -32,7 +32,7 @@ from slotwise.environments import BernoulliLinks, LateFeedback
 from slotwise.player.pacing import Traffic
 from slotwise.policies import make_policy
 from slotwise.service.learning.rule_goals import pace_rule
-from slotwise.service.published_version import RuleCount
+from slotwise.service.pool_version import RuleCount
 from slotwise.service.records import (
     SECOND_US,
     ClickBudget,

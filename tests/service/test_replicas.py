@@ -73,13 +73,13 @@ def fill(client: httpx.Client, **changes: object) -> None:
 
 
 def knows_pool(server: BackgroundServer, n_links: int = 5) -> bool:
-    published = dict(server.context.service.decider.published())
+    published = dict(server.context.service.decider.stored_versions())
     return "home" in published and len(published["home"].link_ids) == n_links
 
 
 def views_at(server: BackgroundServer) -> int:
     """Return how many views went into the version that a replica draws from."""
-    return dict(server.context.service.decider.published())["home"].delivered.click_views
+    return dict(server.context.service.decider.stored_versions())["home"].delivered.click_views
 
 
 def test_replicas_are_alike(start_replica: StartReplica) -> None:

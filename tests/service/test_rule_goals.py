@@ -13,7 +13,7 @@ from benchmarks.goals import TRAFFIC, live, play
 from slotwise.errors import InvalidInput
 from slotwise.player.pacing import HOUR_US, Traffic
 from slotwise.service.learning.rule_goals import RuleProgress, pace_rule
-from slotwise.service.published_version import RuleCount
+from slotwise.service.pool_version import RuleCount
 from slotwise.service.records import (
     ClickBudget,
     ClickEvent,

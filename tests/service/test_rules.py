@@ -67,7 +67,7 @@ def test_every_page_is_within_the_rules(
         click = ClickEvent(page.decision_id, page.shown[0].link_id)
         service.committer.submit_events([click], T0 + 200).result()
     service.learner.learn(seconds(100_000))
-    assert service.decider.installed("home").published.fallback == ""
+    assert service.decider.installed("home").stored.fallback == ""
     found = pages(service, 1_500, seconds(100_001))
     assert {page.holdout for page in found} == {False, True}
     assert all(slots_of(page, GROUPS["a"]) <= 1 and len(page.shown) == 3 for page in found)

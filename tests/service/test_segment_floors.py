@@ -14,7 +14,7 @@ from slotwise.features import MAX_WORDS
 from slotwise.service.counting.attribution import Counters
 from slotwise.service.deciding.installed_version import InstalledVersion
 from slotwise.service.learning.publisher import stand_in
-from slotwise.service.published_version import LEARNING_FAILED
+from slotwise.service.pool_version import LEARNING_FAILED
 from slotwise.service.records import SECOND_US, ClickEvent, ConversionEvent, DecisionRecord
 from slotwise.service.service import Service
 from slotwise.service.settings import ServiceOptions
@@ -97,7 +97,7 @@ def test_a_segment_keeps_a_floor_of_its_own(service: Service) -> None:
     # and without the floor they would have 0.35.
     assert delivered(chosen, "DE") > 0.4
     assert delivered(chosen, "FR") < 0.48
-    [told] = service.decider.installed("home").published.segment_floors
+    [told] = service.decider.installed("home").stored.segment_floors
     assert (told.feature, told.value, told.floor.clicks) == ("country", "DE", 0.55)
     assert told.shadow_price > 0.05
     assert told.floor.expected > 0.5
@@ -143,7 +143,7 @@ def test_prices_of_a_visitor_add_up_over_their_segments(service: Service) -> Non
     assert mean_price(country="FR", new=False) == pytest.approx(for_all)
     assert mean_price(country="DE") == pytest.approx(for_all + of_de)
     assert mean_price(country="DE", new=True) == pytest.approx(for_all + of_de + of_new)
-    assert installed.published.shadow_price == pytest.approx(for_all)
+    assert installed.stored.shadow_price == pytest.approx(for_all)
 
 
 @pytest.mark.parametrize("changes", [{}, {"holdout": 0.3}, {"explore": 0.2, "holdout": 0.2}])
@@ -171,9 +171,9 @@ def test_a_restart_goes_on_with_queues_pages_and_what_was_delivered(tmp_path: Pa
         installed = service.decider.installed("home")
         told = [
             (one.feature, one.value, one.delivered, one.since_us)
-            for one in installed.published.segment_floors
+            for one in installed.stored.segment_floors
         ]
-        return segment_arrays(service), told, installed.published.words
+        return segment_arrays(service), told, installed.stored.words
 
     def page_of(service: Service) -> list[float]:
         installed = service.decider.installed("home")
@@ -199,12 +199,12 @@ def test_floors_may_come_change_and_go_without_learning_anew(service: Service) -
     queues = segment_arrays(service)["segment_queue"]
     assert queues == [0.0, 0.0, before]
     assert arrays_of(service)["views"] == views
-    [_, _, german] = service.decider.installed("home").published.segment_floors
+    [_, _, german] = service.decider.installed("home").stored.segment_floors
     assert (german.value, german.since_us, german.delivered.click_views) == ("DE", now_us, 0)
     now_us, _ = visit(service, 100, now_us + 1, seed=5)
     opened(service, {}, now_us)
     assert segment_arrays(service)["segment_queue"] == []
-    assert service.decider.installed("home").published.segment_floors == ()
+    assert service.decider.installed("home").stored.segment_floors == ()
     assert service.health().pools[0].failure == ""
 
 
@@ -241,7 +241,7 @@ def test_slots_links_and_a_floor_above_what_a_page_can_have(service: Service) ->
     gone = [link(one, retired=True) for one in LINKS[1:]]
     service.directory.put_links("home", gone, "test", T0 + 1).result()
     now_us, _ = visit(service, 200, T0 + 2)
-    [told] = service.decider.installed("home").published.segment_floors
+    [told] = service.decider.installed("home").stored.segment_floors
     assert (told.floor.clicks, told.floor.status) == (1.9, "infeasible")
     assert told.floor.attainable < 0.3
     service.directory.put_links("home", [link(LINKS[0], retired=True)], "test", now_us).result()

@@ -113,7 +113,7 @@ def test_weights_are_learned_from_pages_in_random_order(service: Service) -> Non
     told = service.reporter.segments("home").slots
     assert [one.weight for one in told] == weights.tolist()
     assert all(one.low < one.weight < one.high for one in told)
-    published = service.decider.installed("home").published
+    published = service.decider.installed("home").stored
     shown = dict(zip(published.link_ids, published.rates().clicks.tolist(), strict=True))
     assert shown["l5"] == pytest.approx(RATES["l5"], abs=0.1)  # that of the average slot
 

@@ -231,7 +231,7 @@ def test_the_price_of_the_floor_is_that_of_the_kinds_who_came(service: Service) 
     visit(opened(service, click_floor=0.3, explore=0.1), 1_500, T0)
     told, installed = service.reporter.frontier("home"), service.decider.installed("home")
     assert told.n_kinds == 4  # two devices, two countries
-    kinds = installed.published.kinds
+    kinds = installed.stored.kinds
     assert sum(one.share for one in kinds) == pytest.approx(1.0)
     shares, rates = zip(*installed.rates_of_kinds(4), strict=True)
     floors = [point.click_floor for point in told.points]
@@ -273,7 +273,7 @@ def test_of_many_kinds_the_most_frequent_are_listed(service: Service) -> None:
         service.decider.decide("home", T0 + k, visitor=said)
     service.learner.learn(T0 + 100 * SECOND_US)
     told = service.reporter.frontier("home")
-    kinds = service.decider.installed("home").published.kinds
+    kinds = service.decider.installed("home").stored.kinds
     assert told.n_kinds == len(kinds) == 64
     assert sum(one.share for one in kinds) == pytest.approx(1.0)
     assert kinds[0].share > 0.2
@@ -331,7 +331,7 @@ def test_words_that_mean_something_else_are_no_words(service: Service, word: str
     service.learner.learn(T0 + 100 * SECOND_US)
     page = service.decider.decide("home", T0 + 101 * SECOND_US, visitor={"country": word})
     assert page.segment["country"] == ("(not known)" if word == "(not known)" else "(rare)")
-    assert service.decider.installed("home").published.words == {"country": ()}
+    assert service.decider.installed("home").stored.words == {"country": ()}
 
 
 def test_counters_of_visitors_add_up_and_equal_the_rows(open_service: OpenService) -> None:

@@ -26,7 +26,7 @@ GATES |= {"counting/attribution.py"}
 """Who writes and reads the store, and what counts: called at every step from an event on."""
 HEAD = {"http/protocol.py", "http/addresses.py", "http/routing.py", "http/exchange.py"}
 HEAD |= {"api/app.py", "api/context.py", "access/keys.py", "pool_directory.py", "observability.py"}
-NOT_DRAWN = HEAD | {"deciding/installed_version.py", "deciding/page_mix.py", "published_version.py"}
+NOT_DRAWN = HEAD | {"deciding/installed_version.py", "deciding/page_mix.py", "pool_version.py"}
 """The head of the request, and what the decider makes of a version."""
 
 

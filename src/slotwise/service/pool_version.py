@@ -1,4 +1,4 @@
-"""A published version of a pool: what learning hands to deciding.
+"""A version of a pool: what learning hands to deciding.
 
 Used by `deciding`, `learning` and `reporting`.
 """
@@ -20,7 +20,7 @@ from slotwise.service.counting.rates import LinkRates
 from slotwise.service.pool import Pool
 from slotwise.service.records import DecisionRecord, FloorState, PacedRule
 
-PUBLISHED_FORMAT = 3
+VERSION_FORMAT = 3
 POLICY_FAILED = "policy-failed"
 LEARNING_FAILED = "learning-failed"
 EMPTY_POOL = "empty-pool"
@@ -67,7 +67,7 @@ class _Numbered(msgspec.Struct):
     format: int = 0
 
 
-class Published(msgspec.Struct, frozen=True, kw_only=True):
+class StoredVersion(msgspec.Struct, frozen=True, kw_only=True):
     """A version as it is stored: everything that its pages are drawn from."""
 
     version: int
@@ -111,16 +111,16 @@ class Published(msgspec.Struct, frozen=True, kw_only=True):
     paced_rules: tuple[PacedRule, ...] = ()
     traffic: bytes = b""
     """Page views by hour of the week, where a rule has a date."""
-    format: int = PUBLISHED_FORMAT
+    format: int = VERSION_FORMAT
 
     @classmethod
-    def decode(cls, stored: bytes) -> Published:
+    def decode(cls, stored: bytes) -> StoredVersion:
         """Read a version as `msgspec.msgpack.encode` wrote it."""
         published_format = msgspec.msgpack.decode(stored, type=_Numbered).format
-        if published_format != PUBLISHED_FORMAT:
+        if published_format != VERSION_FORMAT:
             raise UnsupportedState(
                 f"a published version has format {published_format}, this version of slotwise "
-                f"knows {PUBLISHED_FORMAT}; use the version that wrote it"
+                f"knows {VERSION_FORMAT}; use the version that wrote it"
             )
         return msgspec.msgpack.decode(stored, type=cls)
 
@@ -192,7 +192,7 @@ class Version(NamedTuple):
     """A version in use: the pool that it was made for and what solves pages with constraints."""
 
     pool: Pool
-    published: Published
+    stored: StoredVersion
     solver: PageSolver | None
     """None after a restart, before the first fold: constraints are then solved from the rates."""
     visitors: PagesForVisitors | None = None

@@ -1,6 +1,6 @@
 """The service below HTTP: one object that the request handlers call.
 
-    handler ── decide ──▶ deciding: a page of the published version    (microseconds, no disk)
+    handler ── decide ──▶ deciding: a page of the installed version    (microseconds, no disk)
                                           └─▶ queue ─▶ group commit
     handler ── submit_events ──▶ queue ─▶ group commit ─▶ outcomes     (after the commit)
     learning ── learn ──▶ close windows ─▶ fold ─▶ publish ─▶ deciding: the next version
@@ -110,7 +110,7 @@ class Service:
     """
 
     def __init__(self, store: Store, options: ServiceOptions | None = None) -> None:
-        """Read settings, keys and the last published versions; no decision is read."""
+        """Read settings, keys and the last versions; no decision is read."""
         self.store = store
         self._options = options = options or ServiceOptions()
         self.committer = committer = GroupCommitter(
@@ -176,12 +176,12 @@ class Service:
         pools = [
             compose(
                 PoolHealth,
-                published,
+                stored,
                 self.publisher.runs[pool_id],
-                policy_version=published.version,
-                floor_status=published.floor.status,
+                policy_version=stored.version,
+                floor_status=stored.floor.status,
             )
-            for pool_id, published in self.decider.published()
+            for pool_id, stored in self.decider.stored_versions()
         ]
         return compose(
             Health,

@@ -165,6 +165,6 @@ def test_rules_of_one_replica_hold_on_the_other(postgresql: PrivatePostgresql) -
 def _has_rule(server: BackgroundServer, name: str) -> bool:
     """Say whether the pages of a server are drawn within a rule."""
     decider = server.context.service.decider
-    if "home" not in dict(decider.published()):
+    if "home" not in dict(decider.stored_versions()):
         return False
     return [rule.name for rule in decider.installed("home").pool.settings.rules] == [name]

@@ -56,7 +56,7 @@ def test_a_flood_of_values_leaves_a_bounded_trace(service: Service) -> None:
     installed = service.decider.installed("home")
     assert len(installed.known_visitors._cache) <= MAX_CACHED
     assert len(installed._pages) <= MAX_CACHED_VISITORS + 1
-    assert all(len(words) <= 30 for words in installed.published.words.values())
+    assert all(len(words) <= 30 for words in installed.stored.words.values())
     counted = reads(service.store).counters("home").visitors
     assert {value for _, feature, value in counted if feature != "days"} == {"(rare)"}
     learned = reads(service.store).learned("home")
@@ -106,7 +106,7 @@ def test_places_taken_by_an_attacker_go_to_real_words(service: Service, policy: 
     assert {"DE", "FR", "IT", "ES"} <= set(words)
     assert len(words) == 30
     assert len(junk & set(words)) == 26
-    assert service.decider.installed("home").published.words["country"] == words
+    assert service.decider.installed("home").stored.words["country"] == words
     page = service.decider.decide("home", now_us + 101 * SECOND_US, visitor={"country": "DE"})
     assert page.segment["country"] == "DE"
     # No view is lost: those of words without a place count as those of rare words.

@@ -16,7 +16,7 @@ from slotwise.errors import InvalidInput
 from slotwise.service.deciding import page_mix
 from slotwise.service.deciding.decider import MAX_LATEST
 from slotwise.service.deciding.installed_version import MAX_CACHED_CONSTRAINTS
-from slotwise.service.published_version import Shown
+from slotwise.service.pool_version import Shown
 from slotwise.service.records import DecisionRecord, Pin
 from slotwise.service.refusals import Conflict, StoreUnavailable, UnknownLink, UnknownPool
 from slotwise.service.service import Service

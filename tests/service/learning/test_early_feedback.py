@@ -286,7 +286,7 @@ def test_pages_learn_while_all_windows_are_open(open_service: OpenService, weigh
     assert expected_clicks(service) > 0.75
     report = service.reporter.stats("home")
     assert sum(row.click_views for row in report.groups) == 0
-    assert service.decider.installed("home").published.floor.status == "learning"
+    assert service.decider.installed("home").stored.floor.status == "learning"
     learned = service.knowledge("home")
     assert learned is not None
     assert not any(learned.arrays["views"].ravel())

@@ -328,5 +328,5 @@ def test_a_change_reaches_pages_although_the_pool_is_read_again_meanwhile(
     changed = publisher.change(Pool.of(settings, [link(f"l{k}") for k in range(1, 5)]), T0)
     resume.set()
     changed.result()
-    published = dict(service.decider.published())["home"]
+    published = dict(service.decider.stored_versions())["home"]
     assert len(published.link_ids) == 4

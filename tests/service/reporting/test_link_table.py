@@ -15,7 +15,7 @@ from slotwise.service.deciding.installed_version import (
     VersionAverages,
 )
 from slotwise.service.pool import Pool
-from slotwise.service.published_version import LEARNING_FAILED, Published, Version
+from slotwise.service.pool_version import LEARNING_FAILED, StoredVersion, Version
 from slotwise.service.records import SECOND_US, FloorState, LinkRecord, Pin, PoolSettings
 from slotwise.service.reporting.link_table import LinkRow, LinkTable, LinkTableQuery, Role
 from slotwise.service.reporting.pool_report import explain_links
@@ -45,7 +45,7 @@ def version(
     pool: Any = None,
     fallback: str = "",
 ) -> InstalledVersion:
-    published = Published(
+    published = StoredVersion(
         version=published_us // SECOND_US,
         published_us=published_us,
         pool_changed_us=0,
@@ -95,7 +95,7 @@ def rows_of(
         published_us=0,
         folded_until_us=0,
         currency="EUR",
-        floor=installed.published.floor,
+        floor=installed.stored.floor,
         delivered_views=0,
         clicks_delivered=None,
         delivered_since_us=0,

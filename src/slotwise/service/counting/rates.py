@@ -1,6 +1,6 @@
 """What the counters say about links and pages, in the scale of the policies: [0, 1].
 
-Used by `deciding`, `learning`, `published_version` and `reporting`.
+Used by `deciding`, `learning`, `pool_version` and `reporting`.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ from slotwise.service.deciding.page_request import (
     checked_constraints,
 )
 from slotwise.service.limits import ID_RULE, is_id
-from slotwise.service.published_version import Published, Shown, Version
+from slotwise.service.pool_version import Shown, StoredVersion, Version
 from slotwise.service.records import DAY_US, SECOND_US, DecisionRecord, Pin
 from slotwise.service.refusals import Conflict, StoreUnavailable, UnknownPool
 from slotwise.service.storage.contract import AppendDecision, Store
@@ -330,10 +330,10 @@ class Decider:
         self.installed(pool_id)
         return self._averages[pool_id].kept
 
-    def published(self) -> list[tuple[str, Published]]:
+    def stored_versions(self) -> list[tuple[str, StoredVersion]]:
         """Return the version that each pool draws from, by pool. Quick."""
         all_installed = sorted(self._installed.items())
-        return [(pool_id, installed.published) for pool_id, installed in all_installed]
+        return [(pool_id, installed.stored) for pool_id, installed in all_installed]
 
     def decide(
         self,

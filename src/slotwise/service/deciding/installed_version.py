@@ -1,4 +1,4 @@
-"""The pages of one published version: those of every visitor and those with constraints.
+"""The pages of one version: those of every visitor and those with constraints.
 
 Used by `decider` and `reporting`.
 """
@@ -37,7 +37,7 @@ from slotwise.service.deciding.page_mix import (
 )
 from slotwise.service.deciding.page_request import NO_CONSTRAINTS, PageConstraints
 from slotwise.service.pool import slot_weights_of, slots_of_pool
-from slotwise.service.published_version import EMPTY_POOL, POLICY_FAILED, Version
+from slotwise.service.pool_version import EMPTY_POOL, POLICY_FAILED, Version
 from slotwise.service.records import SECOND_US, FloorState, PoolSettings, ShownLink
 
 _log = logging.getLogger(__name__)
@@ -67,22 +67,22 @@ class InstalledVersion:
         spent: Iterable[str] = (),
     ) -> None:
         """Make the pages at a time; links of the rules in `spent` are left out."""
-        self.pool, self.published, self._solver, visitors, quotas = self.made_of = version
-        published = self.published
-        now_us = published.published_us if now_us is None else now_us
+        self.pool, self.stored, self._solver, visitors, quotas = self.made_of = version
+        stored = self.stored
+        now_us = stored.published_us if now_us is None else now_us
         self.until_us = self.pool.next_date(now_us) or NEVER
         """When a link starts or ends: from then on another installed of the version is needed."""
-        self.version = published.version
-        self.policy = published.policy
-        self.link_ids = published.link_ids
+        self.version = stored.version
+        self.policy = stored.policy
+        self.link_ids = stored.link_ids
         self.pool_key = zlib.crc32("\n".join(self.link_ids).encode())
-        self.probabilities = np.frombuffer(published.probabilities)
-        self.rates = published.rates()
+        self.probabilities = np.frombuffer(stored.probabilities)
+        self.rates = stored.rates()
         self._pool = self.pool.settings
         self._solving = Lock()
         self._places = {link_id: place for place, link_id in enumerate(self.link_ids)}
-        self._scores = self.rates.revenue + (published.shadow_price or 0.0) * self.rates.clicks
-        rules = self.pool.rules(published.paced_rules)
+        self._scores = self.rates.revenue + (stored.shadow_price or 0.0) * self.rates.clicks
+        rules = self.pool.rules(stored.paced_rules)
         self.spent = frozenset(spent)
         hard = [
             (one.name, frozenset(rule.links), quotas.get(one.name, 0))
@@ -108,17 +108,17 @@ class InstalledVersion:
         pins = [(pin.position, pin.link_id) for pin in self._pool.pins]
         self._standing = sorted(pin for pin in pins if pin[1] in shown)
         self.order, self._random_order = None, None
-        if slot_weights_of(self._pool) and not published.fallback:
-            slots = slots_of_pool(self._pool, published.slot_clicks)
+        if slot_weights_of(self._pool) and not stored.fallback:
+            slots = slots_of_pool(self._pool, stored.slot_clicks)
             self.order = SlotPositions(slots)
             self._random_order = SlotPositions(slots, at_random=True)
         self._visitors = None
-        if visitors is not None and not published.fallback:
+        if visitors is not None and not stored.fallback:
             self._visitors = VisitorMixes(
-                visitors, self.link_ids, self._pool, published.floor, self.order
+                visitors, self.link_ids, self._pool, stored.floor, self.order
             )
         self.known_visitors: KnownVisitors = KnownVisitors.of(
-            self._pool, published.words, before.known_visitors if before else None
+            self._pool, stored.words, before.known_visitors if before else None
         )
         self._pages: dict[PageConstraints, PageMix] = {}
         self._holdout_pages: dict[PageConstraints, PageMix] = {}
@@ -128,10 +128,10 @@ class InstalledVersion:
 
     def _make_usual_page(self, now_us: int) -> PageMix:
         """Return the page without constraints: the version's own where nothing differs."""
-        constraints, published = self._usual_constraints, self.published
-        if published.fallback:
-            return self._fallback_page(constraints, published.fallback)
-        has_same_rules = published.rules_key == self.pool.rules_key(now_us, published.paced_rules)
+        constraints, stored = self._usual_constraints, self.stored
+        if stored.fallback:
+            return self._fallback_page(constraints, stored.fallback)
+        has_same_rules = stored.rules_key == self.pool.rules_key(now_us, stored.paced_rules)
         if not has_same_rules or self.off != self.pool.off_at(now_us) & self._places.keys():
             return self._solve(constraints)
         rest, n_slots = self._rest(constraints)
@@ -142,7 +142,7 @@ class InstalledVersion:
         if constraints.pinned or not n_slots:
             return self._solve(constraints)
         places = self._places_of(rest)
-        page = (self.probabilities[places], published.floor, self._scores[places])
+        page = (self.probabilities[places], stored.floor, self._scores[places])
         return self._logged_page(constraints, rest, *page)
 
     def has_pages_for(self, constraints: PageConstraints) -> bool:
@@ -206,7 +206,7 @@ class InstalledVersion:
         """Return the share and the rates of the most frequent kinds that the version lists."""
         if self._visitors is None:
             return []
-        kinds = sorted(self.published.kinds, key=lambda one: -one.share)[:n_kinds]
+        kinds = sorted(self.stored.kinds, key=lambda one: -one.share)[:n_kinds]
         with self._ruling:
             ruled, rates = self._ruled(self._usual_constraints), self._visitors.rates
             return [(one.share, rates(one.places, ruled)) for one in kinds]
@@ -214,7 +214,7 @@ class InstalledVersion:
     def sample_pages(self, n_pages: int) -> list[tuple[ShownLink, ...]]:
         """Draw pages for visitors like the latest ones, in slot order, apart from those decided."""
         rng = np.random.default_rng(0)
-        kinds = self.published.kinds if self._visitors is not None else ()
+        kinds = self.stored.kinds if self._visitors is not None else ()
         mixes = [self._solve(self._completed(PageConstraints(visitor=one.places))) for one in kinds]
         if not mixes:
             constraints, usual = self._completed(NO_CONSTRAINTS), self._usual_page
@@ -371,8 +371,8 @@ class InstalledVersion:
             fallback = "" if pinned else EMPTY_POOL
             floor = self._floor_report(constraints, places, probabilities)
             return PageMix(rest, probabilities, floor, pinned=pinned, fallback=fallback)
-        if self.published.fallback:
-            return self._fallback_page(constraints, self.published.fallback)
+        if self.stored.fallback:
+            return self._fallback_page(constraints, self.stored.fallback)
         known = [self._places[link] for link in pinned.values() if link in self._places]
         try:
             if ruled is None:
@@ -464,7 +464,7 @@ class VersionAverages:
         self._average = self.kept = _as_average(installed)
         self._mass = 0.0
         """The sum of the weights so far: the first version weighs no more than it was in use."""
-        self._kept_us = installed.published.published_us
+        self._kept_us = installed.stored.published_us
 
     def add(self, installed: InstalledVersion) -> None:
         """Take over the next version."""
@@ -472,8 +472,8 @@ class VersionAverages:
         if _subject(last) != _subject(installed):
             self._start(installed)
             return
-        now_us = installed.published.published_us
-        used_us = max(now_us - last.published.published_us, 0)
+        now_us = installed.stored.published_us
+        used_us = max(now_us - last.stored.published_us, 0)
         fresh = -math.expm1(-used_us / AVERAGED_US)
         self._mass += fresh * (1.0 - self._mass)
         weight = fresh / self._mass if self._mass else 0.0
@@ -489,10 +489,10 @@ class VersionAverages:
 
 def _subject(installed: InstalledVersion) -> tuple[tuple[str, ...], PoolSettings, str]:
     """Return what versions that are averaged share."""
-    return installed.link_ids, installed.pool.settings, installed.published.fallback
+    return installed.link_ids, installed.pool.settings, installed.stored.fallback
 
 
 def _as_average(installed: InstalledVersion) -> AveragedVersion:
     return AveragedVersion(
-        installed.link_ids, installed.shown_probabilities(), installed.published.shadow_price
+        installed.link_ids, installed.shown_probabilities(), installed.stored.shadow_price
     )

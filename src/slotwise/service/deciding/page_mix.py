@@ -22,7 +22,7 @@ from slotwise.player.slots import SlotPositions
 from slotwise.policies.visitor_pages import VisitorPages
 from slotwise.selection.mix import INTEGRAL, Mix, explored, new_places, new_sums
 from slotwise.selection.rounding import draw_by_groups, draw_page
-from slotwise.service.published_version import PagesForVisitors
+from slotwise.service.pool_version import PagesForVisitors
 from slotwise.service.records import FloorState, PoolSettings, ShownLink
 
 MAX_AHEAD = 128

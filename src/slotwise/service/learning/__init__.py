@@ -1,4 +1,4 @@
 """From closed windows to the next version: fold, replay, policy runs, open views, publishing.
 
-May import `storage`, `counting`, published versions and the service's records; never `deciding`.
+May import `storage`, `counting`, versions and the service's records; never `deciding`.
 """

@@ -230,7 +230,7 @@ class Learner:
                 self._n_resets = progress.n_resets
                 self._read_again()
                 for run in self._runs.values():
-                    run.published = None  # with other counters it would be another version
+                    run.latest = None  # with other counters it would be another version
             self._publisher.closed_until_us = progress.closed_until_us
             latest_us = max(progress.closed_until_us, progress.latest_us)
             self.store_ahead_us = max(latest_us - now_us, 0)

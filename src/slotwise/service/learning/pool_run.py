@@ -48,7 +48,7 @@ from slotwise.service.learning.pool_player import (
 from slotwise.service.learning.rule_goals import RuleProgress, ShownSince
 from slotwise.service.learning.version_pages import AveragePages, ForVisitors
 from slotwise.service.pool import Pool
-from slotwise.service.published_version import Published, Shown, Version
+from slotwise.service.pool_version import Shown, StoredVersion, Version
 from slotwise.service.records import SECOND_US, PoolSettings
 from slotwise.service.storage.contract import Learned, Store
 from slotwise.service.storage.sql_reads import StoreReader
@@ -250,23 +250,23 @@ class DeliveredPages:
         }
         self._floors |= {key[:2]: key for key in stored}
         self._stored = dict(stored)
-        self._published: dict[FloorKey, PageCounters] = {}
+        self._of_version: dict[FloorKey, PageCounters] = {}
         """As the last version has it, for floors that nothing is stored of."""
 
-    def take_published(self, published: Published, pool: PoolSettings) -> None:
+    def take_version(self, stored: StoredVersion, pool: PoolSettings) -> None:
         """Use what the last version knew of floors that the store has no counters of."""
-        all_visitors = (*ALL_VISITORS, published.floor.clicks, published.delivered_since_us)
-        known = [(*all_visitors, published.delivered)]
+        all_visitors = (*ALL_VISITORS, stored.floor.clicks, stored.delivered_since_us)
+        known = [(*all_visitors, stored.delivered)]
         known += [
             (one.feature, one.value, one.floor.clicks, one.since_us, one.delivered)
-            for one in published.segment_floors
+            for one in stored.segment_floors
         ]
         counted = {(feature, value) for feature, value, *_ in self._stored}
         for feature, value, clicks, since_us, pages in known:
             if (feature, value) not in counted:
                 key = (feature, value, clicks, pool.slots, since_us)
                 self._floors[feature, value] = key
-                self._published[key] = pages
+                self._of_version[key] = pages
 
     def floors(self, pool: PoolSettings) -> tuple[list[FloorKey], list[FloorKey]]:
         """Return the floors of a pool, and those of them that nothing is stored of."""
@@ -282,7 +282,7 @@ class DeliveredPages:
             else (*segment, *floor, pool.changed_us)
             for segment, floor in _floors(pool).items()
         }
-        known_pages = self._published | self._stored
+        known_pages = self._of_version | self._stored
         return {
             segment: Delivered(known_pages.get(key, PageCounters()), key[-1])
             for segment, key in self._floors.items()
@@ -353,7 +353,7 @@ class PoolRun:
         self.fed_to = RoundPosition()
         """The last round that the policy was fed."""
         self.version = 0
-        self.published: Version | None = None
+        self.latest: Version | None = None
         """The last version that was published."""
         self.n_failures = 0
         self.failure = ""
@@ -387,30 +387,30 @@ class PoolRun:
         if learned is not None:
             run.version, run._stored_state = learned.version, learned.state
             try:
-                published = Published.decode(learned.published)
+                stored = StoredVersion.decode(learned.published)
             except (msgspec.MsgspecError, UnsupportedState):
                 _log.exception(
                     "the version of pool %s cannot be read; it is made anew", run.pool_id
                 )
                 return run
-            run._delivered.take_published(published, pool.settings)
-            run.progress = RuleProgress(published)
-            rules_key = pool.rules_key(published.published_us, published.paced_rules)
-            made_for = (published.link_ids, published.pool_changed_us, published.rules_key)
+            run._delivered.take_version(stored, pool.settings)
+            run.progress = RuleProgress(stored)
+            rules_key = pool.rules_key(stored.published_us, stored.paced_rules)
+            made_for = (stored.link_ids, stored.pool_changed_us, stored.rules_key)
             if made_for == (pool.active, pool.settings.changed_us, rules_key):
-                run.published = Version(pool, published, None)
+                run.latest = Version(pool, stored, None)
         return run
 
     @property
     def is_stale(self) -> bool:
         """Whether the pool changed since the last version was published."""
-        return self.published is None or self.published.pool is not self.pool
+        return self.latest is None or self.latest.pool is not self.pool
 
     def has_dates_since(self, now_us: int) -> bool:
         """Say whether a link started or ended since the last version was published."""
-        if self.published is None or not self.pool.scheduled:
+        if self.latest is None or not self.pool.scheduled:
             return False
-        return 0 < self.pool.next_date(self.published.published.published_us) <= now_us
+        return 0 < self.pool.next_date(self.latest.stored.published_us) <= now_us
 
     @property
     def has_goals(self) -> bool:
@@ -464,8 +464,8 @@ class PoolRun:
             pool = self.pool  # others may replace it meanwhile
             self.progress.count(reader, shown_since, pool, now_us)
             rates: dict[str, float] = {}
-            if self.published is not None:
-                known = self.published.published
+            if self.latest is not None:
+                known = self.latest.stored
                 clicks = known.rates().clicks.tolist()
                 rates = dict(zip(known.link_ids, clicks, strict=True))
             self.progress.pace(pool, rates, now_us)
@@ -554,16 +554,16 @@ class PoolRun:
         What is stored of a version has their prices; the rest is in the state of the policy.
         """
         with self.lock:
-            last = self.published
-            if last is None or last.visitors is not None or not last.published.prices:
+            last = self.latest
+            if last is None or last.visitors is not None or not last.stored.prices:
                 return last
             fed = self._fed_player()
             if fed is None or fed.ahead is None or self.fed_to == RoundPosition():
                 return None
-            published = last.published
-            pages = fed.ahead.pages_at(np.frombuffer(published.prices), published.rates())
-            self.published = last._replace(visitors=pages)
-            return self.published
+            stored = last.stored
+            pages = fed.ahead.pages_at(np.frombuffer(stored.prices), stored.rates())
+            self.latest = last._replace(visitors=pages)
+            return self.latest
 
     def _counts(self, fed: PoolPlayer, pool: Pool) -> LinkCounts:
         return fed.exposure() if fed.slots_differ else pool_counts(pool, self.counters)
@@ -572,11 +572,11 @@ class PoolRun:
         """Take over a version that was made from a draft; return what to store."""
         with self.lock:
             self.version = draft.version
-            self.published = version
+            self.latest = version
         return Learned(
             pool_id=self.pool_id,
             version=draft.version,
-            published=msgspec.msgpack.encode(version.published),
+            published=msgspec.msgpack.encode(version.stored),
             state=draft.state,
         )
 

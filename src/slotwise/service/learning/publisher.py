@@ -38,13 +38,13 @@ from slotwise.service.learning.pool_run import (
 )
 from slotwise.service.learning.version_pages import AveragePages, ForVisitors, OfSegment
 from slotwise.service.pool import Pool, pool_problem
-from slotwise.service.published_version import (
+from slotwise.service.pool_version import (
     EMPTY_POOL,
     LEARNING_FAILED,
     POLICY_FAILED,
-    Published,
     SegmentFloor,
     Shown,
+    StoredVersion,
     Version,
     VersionUser,
 )
@@ -102,7 +102,7 @@ def publish(draft: Draft, now_us: int, rng: np.random.Generator) -> Version:
         fallback = POLICY_FAILED
     # Without the compiler it is a number of numpy's, which cannot be stored.
     price = float(_price(draft, rates, n_slots))
-    published = _published(
+    stored = _stored_version(
         draft.pool,
         version,
         now_us,
@@ -114,25 +114,25 @@ def publish(draft: Draft, now_us: int, rng: np.random.Generator) -> Version:
         delivered=draft.delivered[ALL_VISITORS],
         rules=None if draft.within is None else draft.within.rules,
     )
-    published = replace(
-        published,
+    stored = replace(
+        stored,
         slot_clicks=draft.slot_clicks,
         sales_missing=draft.sales_missing,
     )
     if draft.within is not None or draft.pool.settings.until_us:
-        published = _with_rules(published, draft, now_us)
+        stored = _with_rules(stored, draft, now_us)
     if draft.visitors is None:
-        return Version(draft.pool, published, pages)
+        return Version(draft.pool, stored, pages)
     return Version(
-        draft.pool, _for_visitors(published, draft, draft.visitors), None, draft.visitors.pages
+        draft.pool, _for_visitors(stored, draft, draft.visitors), None, draft.visitors.pages
     )
 
 
-def _with_rules(published: Published, draft: Draft, now_us: int) -> Published:
+def _with_rules(stored: StoredVersion, draft: Draft, now_us: int) -> StoredVersion:
     """Return a version with what its pages within rules and until an end are made of."""
     progress, settings = draft.progress, draft.pool.settings
     return replace(
-        published,
+        stored,
         rules_key=draft.pool.rules_key(now_us, progress.paced),
         rule_counts=progress.counts,
         counted_to=progress.counted_to,
@@ -152,17 +152,17 @@ def _price(draft: Draft, rates: LinkRates, n_slots: int) -> float:
     return float(switching(solve_within)(rules, value, rates.clicks, floor).price)
 
 
-def _for_visitors(published: Published, draft: Draft, visitors: ForVisitors) -> Published:
+def _for_visitors(stored: StoredVersion, draft: Draft, visitors: ForVisitors) -> StoredVersion:
     """Return a version with what its pages for visitors are made of, and their price."""
     pages = visitors.pages
     floors = tuple(_segment_floor(one, draft) for one in visitors.segments)
     return replace(
-        published,
+        stored,
         prices=pages.prices.tobytes(),
         words=visitors.words,
         kinds=visitors.kinds,
-        shadow_price=None if published.shadow_price is None else pages.shadow_price,
-        floor=replace(published.floor, expected=visitors.expected_clicks),
+        shadow_price=None if stored.shadow_price is None else pages.shadow_price,
+        floor=replace(stored.floor, expected=visitors.expected_clicks),
         segment_floors=floors,
     )
 
@@ -184,7 +184,7 @@ def _segment_floor(one: OfSegment, draft: Draft) -> SegmentFloor:
 
 def stand_in(pool: Pool, counters: Counters, version: int, now_us: int, reason: str) -> Version:
     """Return the fallback order as a version that is never stored; without links it is empty."""
-    published = _published(
+    stored = _stored_version(
         pool,
         version,
         now_us,
@@ -193,10 +193,10 @@ def stand_in(pool: Pool, counters: Counters, version: int, now_us: int, reason: 
         shadow_price=None,
         fallback=reason if pool.active else EMPTY_POOL,
     )
-    return Version(pool, published, None)
+    return Version(pool, stored, None)
 
 
-def _published(
+def _stored_version(
     pool: Pool,
     version: int,
     now_us: int,
@@ -208,12 +208,12 @@ def _published(
     delivered: Delivered = NOTHING_DELIVERED,
     settled: LinkRates | None = None,
     rules: PageRules | None = None,
-) -> Published:
+) -> StoredVersion:
     """Return a version; the floor is judged by closed windows, `settled`, where they differ."""
     settings, known = pool.settings, rates if settled is None else settled
     n_slots = min(settings.slots, len(pool.active))
     floor = (probabilities, n_slots, settings.click_floor, delivered.pages, rules)
-    return Published(
+    return StoredVersion(
         version=version,
         published_us=now_us,
         pool_changed_us=settings.changed_us,
@@ -297,7 +297,7 @@ class Publisher:
             if failure != run.failure:  # not once a second
                 _log.exception("pool %s cannot be learned, shows its fallback order", run.pool_id)
             run.n_failures += 1
-            run.failure, run.published = failure, None
+            run.failure, run.latest = failure, None
             failed = stand_in(run.pool, run.counters, run.version, now_us, LEARNING_FAILED)
             self._decider.install(failed)
 
@@ -349,7 +349,7 @@ class Publisher:
             draft = run.draft(self._take_shown(run), now_us)
             version = publish(draft, now_us, run.rng)._replace(quotas=quotas)
             learned = run.take(draft, version)
-            has_failed = version.published.fallback == POLICY_FAILED
+            has_failed = version.stored.fallback == POLICY_FAILED
             run.n_failures += has_failed
             run.failure = POLICY_FAILED if has_failed else ""
             if self._may_store():

@@ -11,7 +11,7 @@ import numpy as np
 
 from slotwise.player.pacing import Goal, GoalProgress, Goals, Traffic, pace
 from slotwise.service.pool import Pool
-from slotwise.service.published_version import Published, RuleCount
+from slotwise.service.pool_version import RuleCount, StoredVersion
 from slotwise.service.records import SECOND_US, PacedRule, PoolRule, PoolSettings
 from slotwise.service.storage.contract import ShownViews
 from slotwise.service.storage.sql_reads import StoreReader
@@ -23,13 +23,13 @@ ShownSince = Callable[[StoreReader, str, int], ShownViews]
 class RuleProgress:
     """What the rules of a pool have delivered, and the bounds that their goals ask for now."""
 
-    def __init__(self, published: Published | None = None) -> None:
-        self.counts: tuple[RuleCount, ...] = published.rule_counts if published else ()
-        self.counted_to = published.counted_to if published else 0
+    def __init__(self, stored: StoredVersion | None = None) -> None:
+        self.counts: tuple[RuleCount, ...] = stored.rule_counts if stored else ()
+        self.counted_to = stored.counted_to if stored else 0
         """The place in the store up to which pages are counted."""
-        self.counted_us = published.counted_us if published else 0
-        self.paced: tuple[PacedRule, ...] = published.paced_rules if published else ()
-        self.traffic = Traffic(published.traffic if published else b"")
+        self.counted_us = stored.counted_us if stored else 0
+        self.paced: tuple[PacedRule, ...] = stored.paced_rules if stored else ()
+        self.traffic = Traffic(stored.traffic if stored else b"")
 
     def count(self, reader: StoreReader, shown_since: ShownSince, pool: Pool, now_us: int) -> None:
         """Add to each rule what came since the last call; a new one starts at 0."""

@@ -32,7 +32,7 @@ from slotwise.problem import Problem
 from slotwise.selection.page_rules import PageRules
 from slotwise.service.counting.rates import LinkCounts, LinkRates, solve_page
 from slotwise.service.learning.early_feedback import Said
-from slotwise.service.published_version import PagesForVisitors, VisitorKind
+from slotwise.service.pool_version import PagesForVisitors, VisitorKind
 from slotwise.service.records import SECOND_US, DecisionRecord, PoolSettings
 
 DRAWS = 64

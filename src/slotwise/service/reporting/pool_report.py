@@ -55,8 +55,8 @@ _UNCOUNTED = LinkCounters()
 def report_pool(reader: StoreReader, pool: PoolSettings, installed: InstalledVersion) -> PoolReport:
     """Return the statistics of a pool as they are stored, and the version in use."""
     counters, progress = reader.counters(pool.pool_id), reader.progress()
-    published = installed.published
-    price = published.shadow_price
+    stored = installed.stored
+    price = stored.shadow_price
     probability = installed.shares()
     links = []
     for link in reader.links(pool.pool_id):
@@ -75,13 +75,13 @@ def report_pool(reader: StoreReader, pool: PoolSettings, installed: InstalledVer
     return compose(
         PoolReport,
         report_totals(counters, pool, installed),
-        published,
+        stored,
         pool,
         policy=installed.policy,
         policy_version=installed.version,
         folded_until_us=progress.closed_until_us,
         lift_views_needed=views_needed(counters, pool),
-        delivered_views=published.delivered.click_views,
+        delivered_views=stored.delivered.click_views,
         shadow_price_micros=None if price is None else round(price * pool.max_revenue_micros),
         n_quarantined=reader.n_quarantined(),
         links=tuple(links),
@@ -101,7 +101,7 @@ def report_segment_floors(
             clicks_delivered=_delivered(one.delivered, pool, one.floor.clicks),
             shadow_price_micros=round(one.shadow_price * pool.max_revenue_micros),
         )
-        for one in installed.published.segment_floors
+        for one in installed.stored.segment_floors
     )
 
 
@@ -123,16 +123,16 @@ def report_totals(
         for group in GROUPS
         if group in counters.pages
     )
-    delivered = _delivered(installed.published.delivered, pool, pool.click_floor)
+    delivered = _delivered(installed.stored.delivered, pool, pool.click_floor)
     return PoolTotals(_floor(installed), delivered, groups, report_lift(counters, pool))
 
 
 def _floor(installed: InstalledVersion) -> FloorState:
     """Return the state of the pool's floor; with pins, too, delivered clicks decide."""
     floor = installed.page(NO_CONSTRAINTS).floor
-    if floor.status == "infeasible" or not installed.published.delivered.click_views:
+    if floor.status == "infeasible" or not installed.stored.delivered.click_views:
         return floor
-    return replace(floor, status=installed.published.floor.status)
+    return replace(floor, status=installed.stored.floor.status)
 
 
 def _delivered(pages: PageCounters, pool: PoolSettings, click_floor: float) -> RateReport | None:
@@ -162,13 +162,13 @@ def report_frontier(
             kinds = [(1.0, VisitorPage(shown, rates.revenue, rates.clicks))]
         weights: Floats | None = None
         if has_slot_weights(pool):
-            weights = slots_of_pool(pool, installed.published.slot_clicks).order.weights
+            weights = slots_of_pool(pool, installed.stored.slot_clicks).order.weights
         shares = np.array([share for share, _ in kinds])
         shares /= shares.sum()
         values, all_clicks = (np.stack([one[part] for _, one in kinds]) for part in (1, 2))
         curve = frontier(values, all_clicks, n_slots, shares, slot_weights=weights)
         for share, (_, one) in zip(shares.tolist(), kinds, strict=True):
-            exposure = _exposure(one, installed.published.shadow_price or 0.0, weights)
+            exposure = _exposure(one, installed.stored.shadow_price or 0.0, weights)
             clicks += share * float(exposure @ one.clicks)
             revenue += share * float(exposure @ one.value)
         prices = [0.0, *curve.shadow_prices.tolist()]
@@ -215,7 +215,7 @@ def explain_links(
     """
     if not installed.link_ids:
         return []
-    rates, price, shares = installed.rates, installed.published.shadow_price, installed.shares()
+    rates, price, shares = installed.rates, installed.stored.shadow_price, installed.shares()
     if averaged is not None and averaged.link_ids == installed.link_ids:
         price = averaged.shadow_price
         shares = dict(zip(averaged.link_ids, averaged.probabilities.tolist(), strict=True))
@@ -363,8 +363,8 @@ def _reason(
     threshold: float,
     probability: float,
 ) -> str:
-    if installed.published.fallback:
-        return f"the pool shows its fallback order ({installed.published.fallback})"
+    if installed.stored.fallback:
+        return f"the pool shows its fallback order ({installed.stored.fallback})"
     pool = installed.pool.settings
 
     def money(share: float) -> str:

@@ -14,7 +14,7 @@ from typing import Literal
 import msgspec
 
 from slotwise.service.clock import MAX_STEP_US
-from slotwise.service.published_version import SegmentFloor
+from slotwise.service.pool_version import SegmentFloor
 from slotwise.service.records import (
     AdjustmentEvent,
     DecisionRecord,

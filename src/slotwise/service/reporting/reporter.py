@@ -303,7 +303,7 @@ class Reporter:
 
     def sales_missing(self, pool_id: str) -> bool:
         """Say whether sales that are expected of open views do not come."""
-        return self._decider.installed(pool_id).published.sales_missing
+        return self._decider.installed(pool_id).stored.sales_missing
 
     def pool_of_decision(self, decision_id: str) -> str | None:
         """Return the pool of a stored decision."""

@@ -21,7 +21,7 @@ from slotwise.player.rules_in_force import RulesInForce
 from slotwise.selection.page_within_rules import solve_within
 from slotwise.service.deciding.installed_version import InstalledVersion
 from slotwise.service.pool import NO_PLACES, Pool, check_rules, dated_rules
-from slotwise.service.published_version import Published, RuleCount
+from slotwise.service.pool_version import RuleCount, StoredVersion
 from slotwise.service.records import PoolRule, compose, to_time
 from slotwise.service.reporting.report_records import GoalStatus, RuleStatus
 
@@ -60,7 +60,7 @@ def _present(pool: Pool, installed: InstalledVersion) -> _Now | None:
     pinned = [links.place_of[one.link_id] for one in pool.settings.pins if one.link_id in links]
     return _Now(
         places,
-        RulesInForce(pool.rules(installed.published.paced_rules), links, n_slots),
+        RulesInForce(pool.rules(installed.stored.paced_rules), links, n_slots),
         np.array(pinned[:n_slots], np.int64),
         installed.rates.revenue[places],
         installed.rates.clicks[places],
@@ -76,7 +76,7 @@ def report_rules(
     if not settings.rules:
         return ()
     now = _present(pool, installed)
-    counts = {one.name: one for one in installed.published.rule_counts}
+    counts = {one.name: one for one in installed.stored.rule_counts}
     counted = [
         one if (one := counts.get(rule.name)) and one.since_us == rule.since_us else None
         for rule in settings.rules
@@ -91,7 +91,7 @@ def report_rules(
                 since=to_time(rule.since_us),
                 violated=bool(rule.at_least),
                 detail=EMPTY,
-                goals=_goals(rule, one, installed.published, 0.0, 0.0),
+                goals=_goals(rule, one, installed.stored, 0.0, 0.0),
                 **nothing,
             )
             for rule, one in zip(settings.rules, counted, strict=True)
@@ -105,9 +105,9 @@ def report_rules(
     found = []
     for rule, row, one, links in zip(settings.rules, rows, counted, asked, strict=True):
         clicks = float(shown[links.links] @ now.clicks[links.links])
-        goals = _goals(rule, one, installed.published, row.slots_now, clicks)
+        goals = _goals(rule, one, installed.stored, row.slots_now, clicks)
         detail = f"Rule {rule.name!r} has {row.granted} slots per page." if row.violated else ""
-        detail = detail or _behind(rule.name, goals, installed.published)
+        detail = detail or _behind(rule.name, goals, installed.stored)
         found.append(
             compose(
                 RuleStatus,
@@ -163,13 +163,13 @@ def check_new_rules(
 
 
 def _goals(
-    rule: PoolRule, count: RuleCount | None, published: Published, slots: float, clicks: float
+    rule: PoolRule, count: RuleCount | None, stored: StoredVersion, slots: float, clicks: float
 ) -> tuple[GoalStatus, ...]:
     """Return how far the goals of a rule are, whose links have so many slots and clicks a page."""
     if not rule.has_goals:
         return ()
     count = count or RuleCount(rule.name, rule.since_us)
-    traffic, now_us = Traffic(published.traffic), published.published_us
+    traffic, now_us = Traffic(stored.traffic), stored.published_us
     done_clicks = count.clicks + count.open_clicks
     goals: list[tuple[Any, Any, int, int, float]] = []
     if (views := rule.views_until) is not None:
@@ -196,12 +196,12 @@ BEHIND = 0.98
 """A goal whose forecast is below this share of its target is behind."""
 
 
-def _behind(name: str, goals: Sequence[GoalStatus], published: Published) -> str:
+def _behind(name: str, goals: Sequence[GoalStatus], stored: StoredVersion) -> str:
     """Say in a sentence which goal will be missed; nothing where none will."""
-    if not Traffic(published.traffic).is_known:
+    if not Traffic(stored.traffic).is_known:
         return ""
     for goal in goals:
-        is_open = goal.kind != "budget" and goal.until > to_time(published.published_us)
+        is_open = goal.kind != "budget" and goal.until > to_time(stored.published_us)
         if is_open and max(goal.forecast, goal.done) < BEHIND * goal.target:
             at = f"{goal.until:%Y-%m-%d %H:%M} UTC"
             return (

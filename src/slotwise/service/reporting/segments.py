@@ -180,5 +180,5 @@ def _slots(pool: PoolSettings, installed: InstalledVersion) -> tuple[SlotWeight,
         mostly.setdefault(position, compose(LinkForValue, link, probability=share))
     return tuple(
         compose(SlotWeight, row, position=row.slot, mostly=mostly.get(row.slot))
-        for row in slots_of_pool(pool, installed.published.slot_clicks).rows()
+        for row in slots_of_pool(pool, installed.stored.slot_clicks).rows()
     )

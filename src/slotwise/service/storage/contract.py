@@ -62,7 +62,7 @@ class Learned(msgspec.Struct, frozen=True):
     pool_id: str
     version: int
     published: bytes
-    """The published version, as `slotwise.service.published_version` has it."""
+    """The version, as `slotwise.service.pool_version` has it."""
     state: bytes = b""
     """The policy's state and its place in the round log; empty for policies fed by counts."""
 
