@@ -1,4 +1,7 @@
-"""The types of arrays that most modules take and return, named once; imports numpy only."""
+"""The types of arrays that most modules take and return, named once; imports numpy only.
+
+Used by most of the package.
+"""
 
 from __future__ import annotations
 

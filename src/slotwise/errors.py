@@ -12,7 +12,8 @@
     └── InvalidConfig        (ValueError)           a settings file, named with its key
 
 Every message names the argument, the rule and the value, then says what to do. The two checks of
-numbers that arguments of all layers need, and the advice for misspelt names, are here as well.
+numbers that arguments of all layers need, and the advice for misspelt names, are here as well. Used
+by most of the package.
 """
 
 from __future__ import annotations

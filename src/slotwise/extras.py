@@ -1,4 +1,4 @@
-"""Which extra of slotwise brings a package that is not installed."""
+"""Which extra of slotwise brings a package that is not installed. Used by most of the package."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Every feature has a bounded number of values. All values of all features are in one list, and a
 visitor is encoded as one place in it for each feature. The first value of a feature means "not
-known".
+known". Used by most of the package.
 """
 
 from __future__ import annotations

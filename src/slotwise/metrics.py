@@ -1,7 +1,8 @@
 """The measures of an experiment, as functions of arrays.
 
 Every measure is cumulative: `rounds` holds how many rounds have passed, and the totals next to it
-hold the sums up to that round. Totals may have further leading axes, for example one for runs.
+hold the sums up to that round. Totals may have further leading axes, for example one for runs. Used
+by `figures` and `simulation`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The log of page views: one format for the selector, the engine and the service."""
+"""The log of page views: one format for the selector, the engine and the service.
+
+Used by `evaluation`, `selector`, `service` and `simulation`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Policies and data sets of other packages: by entry point, or as "module:name"."""
+"""Policies and data sets of other packages: by entry point, or as "module:name".
+
+Used by `policies`, `cli` and `environments`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A decision: the links that were shown, with the exact probability of each."""
+"""A decision: the links that were shown, with the exact probability of each.
+
+Used by `player`, `selector` and `testing`.
+"""
 
 from __future__ import annotations
 

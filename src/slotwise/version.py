@@ -1,4 +1,7 @@
-"""The version of slotwise: the one place where it is written."""
+"""The version of slotwise: the one place where it is written.
+
+Used by `cli`, `selector`, `service` and `simulation`.
+"""
 
 from __future__ import annotations
 

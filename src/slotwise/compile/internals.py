@@ -10,6 +10,8 @@ more slowly called, not stored on disk, with the same results.
 - `intrinsic_type`: code in LLVM's vectors instead of a compiled Python function.
 - `DiskCache`: machine code under the digest of all sources that determine it.
 - `OPTIONS`: options of `njit` that the documentation does not list.
+
+Used by `machine_code`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""What an evaluation says: estimates with intervals, and how far the log can be trusted."""
+"""What an evaluation says: estimates with intervals, and how far the log can be trusted.
+
+Used by `evaluate`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Candidates: with what probability each link would have been on the page."""
+"""Candidates: with what probability each link would have been on the page.
+
+Used by `estimators`, `evaluate` and `other_logs`.
+"""
 
 from __future__ import annotations
 

@@ -16,6 +16,8 @@ need the last one).
               unbiased like ips, with less variance where g is good (Dudik et al. 2014)
     clipped   1/n sum_t sum_shown min(w, c) r
               too low by what the clipped weights carry, and never far off (Bottou et al. 2013)
+
+Used by `evaluate` and `other_logs`.
 """
 
 from __future__ import annotations

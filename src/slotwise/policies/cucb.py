@@ -1,4 +1,4 @@
-"""CUCB, the baseline that looks at revenue alone."""
+"""CUCB, the baseline that looks at revenue alone. Found by the registry in `policies`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exp3.M, the baseline that trusts no distribution."""
+"""Exp3.M, the baseline that trusts no distribution. Found by the registry in `policies`."""
 
 from __future__ import annotations
 

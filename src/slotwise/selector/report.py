@@ -1,4 +1,7 @@
-"""The report of a selector: links, pages delivered, floors, visitors, slots and rules."""
+"""The report of a selector: links, pages delivered, floors, visitors, slots and rules.
+
+Used by `selector`.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Every limit on what callers may send, defined once.
 
 The types of requests, the checks, the OpenAPI description, the defaults of the settings and the
-manual take their numbers from here.
+manual take their numbers from here. Used by most of the service.
 """
 
 from __future__ import annotations

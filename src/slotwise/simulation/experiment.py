@@ -1,4 +1,7 @@
-"""An experiment: policies, environment, number of rounds and number of runs."""
+"""An experiment: policies, environment, number of rounds and number of runs.
+
+Used by most of `simulation`.
+"""
 
 from __future__ import annotations
 

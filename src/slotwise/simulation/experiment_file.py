@@ -1,4 +1,4 @@
-"""Experiments as TOML files; every error names the file and the key."""
+"""Experiments as TOML files; every error names the file and the key. Used by `series`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The best fixed mix on the true rates, with which every policy is compared."""
+"""The best fixed mix on the true rates, with which every policy is compared.
+
+Used by `experiment`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A data set: the true rates of every link of a pool, and the page to fill from it."""
+"""A data set: the true rates of every link of a pool, and the page to fill from it.
+
+Used by `look_alikes`, `originals`, `registry` and `source_files`.
+"""
 
 from __future__ import annotations
 

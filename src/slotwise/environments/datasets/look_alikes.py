@@ -1,4 +1,4 @@
-"""Look-alikes: data sets drawn from written recipes."""
+"""Look-alikes: data sets drawn from written recipes. Used by `registry`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The player of a pool that learns round by round: started, fed, moved, stored and restored.
 
 `PoolRun` calls it. What a policy learns is in `slotwise.player`; here is how the rows of the store
-become its feedback, and how its state becomes a row.
+become its feedback, and how its state becomes a row. Used by `pool_run` and `publisher`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What the next version of a pool shows: averages over the pages that a player would choose.
 
 The publisher and the players of pools call it. A version is drawn from thousands of times before
-the next one, so it needs the probabilities of many pages ahead, not of the next page alone.
+the next one, so it needs the probabilities of many pages ahead, not of the next page alone. Used by
+`pool_player`, `pool_run` and `publisher`.
 """
 
 from __future__ import annotations
