@@ -123,8 +123,7 @@ def load_dataset(name: str, directory: str | Path | None = None, **options: obje
     5
     >>> load_dataset("coupon-lik")
     Traceback (most recent call last):
-    slotwise.errors.UnknownName: `name` must be one of the data sets coupon-like, ...;
-    did you mean 'coupon-like'?
+    slotwise.errors.UnknownName: no data set is called 'coupon-lik'; did you mean 'coupon-like'?
     """
     entry = _entry(name)
     if isinstance(entry, LookAlike):
