@@ -135,11 +135,12 @@ def check_all(*checks: Callable[[], object]) -> None:
 def did_you_mean(name: str, known: Iterable[str], quote: str = "`") -> str:
     """Return advice for a name that is not known: the closest one, or all of them.
 
-    >>> did_you_mean("n_slot", ["n_links", "n_slots"]), did_you_mean("x", ["n_links", "n_slots"])
-    ('did you mean `n_slots`?', 'known are n_links, n_slots')
+    >>> did_you_mean("floor", ["slots", "click_floor"]), did_you_mean("x", ["slots", "floor"])
+    ('did you mean `click_floor`?', 'known are slots, floor')
     """
     names = list(known)
-    close = difflib.get_close_matches(name, names, n=1)
+    close = [one for one in names if name in one.split("_")]
+    close = close or difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     return f"did you mean {quote}{close[0]}{quote}?" if close else f"known are {', '.join(names)}"
 
 

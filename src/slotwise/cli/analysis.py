@@ -638,16 +638,8 @@ def plan_command(
         console.print(f"the floor is in reach of the links in {reach} of cases", markup=False)
 
 
-OPTIONS = {
-    "click_rate": "--click-rate",
-    "revenue_per_click": "--revenue-per-click",
-    "click_floor": "--floor",
-    "holdout": "--holdout",
-    "certainty": "--certainty",
-    "n_rounds": "--views",
-    "n_cases": "--cases",
-}
-"""The options of `plan` by the arguments that they become."""
+OPTIONS = {"click_floor": "floor", "n_rounds": "views", "n_cases": "cases"}
+"""The options of `plan` whose arguments have other names."""
 
 
 @contextmanager
@@ -656,11 +648,9 @@ def _naming_options() -> Iterator[None]:
     try:
         yield
     except InvalidInput as error:
-        option = OPTIONS.get(error.argument)
-        if option is None:
-            raise
-        told = str(error).replace(f"`{error.argument}`", f"`{option}`", 1)
-        raise InvalidInput(told, option) from None
+        argument = error.argument
+        option = f"--{OPTIONS.get(argument, argument).replace('_', '-').removeprefix('--')}"
+        raise InvalidInput(str(error).replace(f"`{argument}`", f"`{option}`", 1)) from None
 
 
 def _numbered(text: str) -> Rule:

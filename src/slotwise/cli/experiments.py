@@ -86,9 +86,7 @@ def simulate_command(
 
       slotwise simulate mine.toml --log logs --explore 0.05
     """
-    check_sizes(runs, rounds)
-    if seed is not None:
-        whole_number("--seed", seed, at_least=0)
+    check_sizes(runs, rounds, seed)
     path = experiment_path(file)
     look_for_modules_in(str(path.parent.absolute()))
     wanted = {"n_runs": runs, "n_rounds": rounds, "seed": seed}
@@ -115,11 +113,15 @@ def simulate_command(
             typer.echo(log / name)
 
 
-def check_sizes(runs: int | None, rounds: int | None) -> None:
-    """Refuse numbers of runs and rounds that are not positive."""
-    for option, number in (("--runs", runs), ("--rounds", rounds)):
+def check_sizes(runs: int | None, rounds: int | None, seed: int | None = None) -> None:
+    """Refuse numbers that are too small, by the names of their options."""
+    for option, number, least in (
+        ("--runs", runs, 1),
+        ("--rounds", rounds, 1),
+        ("--seed", seed, 0),
+    ):
         if number is not None:
-            whole_number(option, number, at_least=1)
+            whole_number(option, number, least)
 
 
 def play_shard(

@@ -152,22 +152,18 @@ def plain_help(kind: Any) -> Any:
     """Return a class of typer whose help is wrapped to the terminal and names no type of flags."""
 
     class Plain(kind):  # type: ignore[misc]
-        def __init__(self, *arguments: Any, **named: Any) -> None:
-            super().__init__(*arguments, **named)
-            text: str = named.get("help") or ""
-            paragraphs = inspect.cleandoc(text).split("\n\n")
-            self.help = "\n\n".join(  # an example is indented and has a line of its own
-                one if one.startswith(" ") else one.replace("\n", " ") for one in paragraphs
-            )
-            for parameter in self.params:
+        help: str
+
+        def get_params(self, context: Any) -> Any:
+            parameters = super().get_params(context)
+            for parameter in parameters:
                 if getattr(parameter, "is_flag", False):
                     parameter.metavar = ""
-
-        def get_help_option(self, context: Any) -> Any:
-            option = super().get_help_option(context)
-            if option is not None:
-                option.metavar = ""
-            return option
+            paragraphs = inspect.cleandoc(self.help or "").split("\n\n")
+            self.help = "\n\n".join(  # an example is indented and has its own line
+                one if one.startswith(" ") else one.replace("\n", " ") for one in paragraphs
+            )
+            return parameters
 
     return Plain
 

@@ -20,8 +20,6 @@ from slotwise.problem import (
     whole_number,
 )
 
-OTHER_NAMES = {"floor": "click_floor", "slots": "n_slots", "links_per_page": "n_slots"}
-"""Common wrong names of arguments that are not spelt alike."""
 NOT_LEVELS = ("self", "page", "views", "click_floor", "shown")
 """Arguments of `update`, `update_batch` and `set_floor`, so no level can have their names."""
 
@@ -36,9 +34,10 @@ def refuse_unknown(unknown: Iterable[str], function: Callable[..., object]) -> N
     """
     for name in unknown:
         parameters = inspect.signature(function).parameters.values()
-        known = [one.name for one in parameters if one.kind is not one.VAR_KEYWORD]
-        meant = OTHER_NAMES[name] if OTHER_NAMES.get(name) in known else name
-        advice = did_you_mean(meant, known[1:] if known[0] == "self" else known)
+        known = [
+            one.name for one in parameters if one.name != "self" and one.kind != one.VAR_KEYWORD
+        ]
+        advice = did_you_mean(name.replace("links_per_page", "n_slots"), known)
         called = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
         raise TypeError(f"`{called}` has no argument `{name}`; {advice}")
 

@@ -23,7 +23,7 @@ from slotwise.policies.policy import check_page, is_own, policy_for
 from slotwise.policies.within_rules import choosing_within, draw_within
 from slotwise.problem import Problem
 from slotwise.selection import draw_page
-from slotwise.selection.mix import SUM_TOLERANCE, total_probability
+from slotwise.selection.mix import SUM_TOLERANCE, Mix, total_probability
 from slotwise.selection.page_order import (
     PageOrder,
     expose,
@@ -136,8 +136,23 @@ def drawn_delay(delay: int, spread: float, rng: np.random.Generator) -> int:
     return int(delay * (1.0 + spread * (2.0 * rng.random() - 1.0)) + 0.5)
 
 
+class UnlawfulPage(Exception):
+    """A policy chose probabilities that no page can have."""
+
+
+@hot
+def draw_checked(mix: Mix, rng: Any, shown: Links, probabilities: Floats) -> None:
+    """Draw a page like `draw_page`, after checking its probabilities.
+
+    Machine code does not check bounds: a page of too many links would be written beyond its array.
+    """
+    if abs(total_probability(mix) - len(shown)) > SUM_TOLERANCE:
+        raise UnlawfulPage
+    draw_page(mix, rng, shown, probabilities)
+
+
 @loop_maker
-def _page_of(choose: Callable[..., None]) -> Callable[..., None]:
+def _page_of(choose: Callable[..., None], draw: Callable[..., None]) -> Callable[..., None]:
     """Return a function that chooses a page and draws it."""
 
     def page(  # the loop gives `rules` to both kinds of page
@@ -149,34 +164,7 @@ def _page_of(choose: Callable[..., None]) -> Callable[..., None]:
         probabilities: Floats,
     ) -> None:
         choose(state, visitor, chance)
-        draw_page(state.mix, chance, shown, probabilities)
-
-    return page
-
-
-class UnlawfulPage(Exception):
-    """A policy chose probabilities that no page can have."""
-
-
-@loop_maker
-def _checked_page_of(choose: Callable[..., None]) -> Callable[..., None]:
-    """Return a function that chooses a page, checks its probabilities and draws it.
-
-    Machine code does not check bounds: a page of too many links would be written beyond its array.
-    """
-
-    def page(
-        state: Any,
-        rules: Any,  # noqa: ARG001
-        visitor: Any,
-        chance: Any,
-        shown: Any,
-        probabilities: Floats,
-    ) -> None:
-        choose(state, visitor, chance)
-        if abs(total_probability(state.mix) - len(shown)) > SUM_TOLERANCE:
-            raise UnlawfulPage
-        draw_page(state.mix, chance, shown, probabilities)
+        draw(state.mix, chance, shown, probabilities)
 
     return page
 
@@ -311,8 +299,8 @@ def _functions(
     policy: Policy, environment: Environment, has_rules: bool
 ) -> tuple[Callable[..., None], ...]:
     kind = type(policy)
-    page_of = _page_of if is_own(kind.choose) else _checked_page_of
-    page = _page_within(choosing_within(kind)) if has_rules else page_of(kind.choose)
+    draw = draw_page if is_own(kind.choose) else draw_checked
+    page = _page_within(choosing_within(kind)) if has_rules else _page_of(kind.choose, draw)
     of_policy = (page, kind.learn, kind.rank, kind.note_open)
     return (*of_policy, environment.arriving, environment.serving)
 

@@ -5,14 +5,13 @@ Used by most of `http`, and by `api`, `demo` and `settings`.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
-from slotwise.errors import SlotwiseError
+from slotwise.errors import SlotwiseError, did_you_mean
 from slotwise.service.limits import PATTERN_RULES
 
 
@@ -274,11 +273,8 @@ def advise(broken: FieldError, kind: Any) -> FieldError:
             if isinstance(one, msgspec.inspect.StructType)
             for field in one.fields
         ]
-        whole, given = [field for field in fields if given in field.split("_")], given[:100]
-        close = whole or difflib.get_close_matches(given, fields, n=1, cutoff=0.5)
-        known = f"known are {', '.join(fields)}"
         if fields:
-            detail = f"{detail}; {f'did you mean `{close[0]}`?' if close else known}"
+            detail = f"{detail}; {did_you_mean(given[:100], fields)}"
     return FieldError(detail, broken.pointer)
 
 
