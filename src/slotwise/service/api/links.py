@@ -185,7 +185,7 @@ async def patch_link(context: ServiceContext, request: Request) -> LinkAnswer:
     "admin",
 )
 async def retire_link(context: ServiceContext, request: Request) -> LinkAnswer:
-    """Retire a link: shown no more, still followed and counted."""
+    """Retire a link: it is no longer shown; clicks are still followed and counted."""
     link = replace(_present(context, request), retired=True)
     [stored] = await _store(context, request, [link], reset=False)
     return _answer(stored)

@@ -222,11 +222,11 @@ def _role(
 def _why(
     pool: PoolSettings, link: LinkStatistics, role: Role, explanation: Explanation | None
 ) -> str:
-    """Say in two or three short sentences why a link is shown as often as it is."""
+    """Return two or three short sentences on why a link is shown as often as it is."""
     if role == "retired":
-        return "It is retired: shown no more, still counted."
+        return "It is retired: it is no longer shown, and late feedback still counts."
     if explanation is None or link.click_views == 0:
-        return "Nothing is known of it yet: it is shown to learn."
+        return "Nothing is known about it yet: it is shown to learn."
     position = _pin_of(pool, link)
     if position is not None:
         return f"It is pinned to position {position} of every page."
@@ -242,20 +242,21 @@ def _why(
     price = explanation.shadow_price
     if price is None:
         known = (
-            f"No page reaches the floor, so clicks alone count: about {explanation.click_rate:.3f} "
-            f"per view. A place takes {explanation.threshold:.3f} clicks per view."
+            f"No page reaches the floor, so only clicks count: it has about "
+            f"{explanation.click_rate:.3f} per view. The best page needs at least "
+            f"{explanation.threshold:.3f} clicks per view."
         )
     else:
         known = f"A view is worth {money(explanation.score)} {pool.currency}"
         if price > 0:
             revenue, clicks = explanation.revenue_rate, price * explanation.click_rate
             known += f": {money(revenue)} as revenue, {money(clicks)} as clicks for the floor"
-        known += f". A place takes {money(explanation.threshold)} {pool.currency} per view."
+        known += f". The best page needs at least {money(explanation.threshold)} {pool.currency}."
     earns = explanation.score >= explanation.threshold * (1 - 1e-6)
     if earns and role == "resting":
         return f"{known} It is shown on some pages in turn, and is not shown at the moment."
     if earns:
-        return f"{known} It earns its place."
+        return f"{known} It is on the best page."
     if role == "resting":
         return known
     if role == "exploring":

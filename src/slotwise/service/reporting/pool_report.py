@@ -372,21 +372,21 @@ def _reason(
 
     starts = money(threshold)
     if price is None:
-        worth = f"no page reaches the floor, so clicks alone count: {score:.4g} clicks a view"
+        worth = f"no page reaches the floor, so only clicks count: {score:.4g} clicks per view"
         starts = f"{threshold:.4g} clicks"
     elif price > 0:
-        worth = f"revenue plus {money(price)} for each click is worth {money(score)} a view"
+        worth = f"revenue plus {money(price)} for each click is worth {money(score)} per view"
     else:
-        worth = f"the floor costs nothing, its revenue is worth {money(score)} a view"
+        worth = f"the floor costs nothing; the link earns {money(score)} per view"
     if probability <= 0.0 and score >= threshold and pool.rules:
         place = "is left out by a rule"
     elif probability <= 0.0:
         place = "is not shown now"
     elif score >= threshold:
-        place = "belongs to the best page as known"
+        place = "is on the best page by the present estimates"
     else:
         place = "is shown to learn more about it, or to mix pages that together keep the floor"
-    return f"{worth}, the best page starts at {starts}: the link {place}"
+    return f"{worth}, the best page needs at least {starts}: the link {place}"
 
 
 _FINE_US, _COARSE_US = 900 * SECOND_US, 3600 * SECOND_US
