@@ -163,7 +163,7 @@ def whole_number(name: str, value: Any, at_least: int) -> int:
 
 
 def is_finite_number(value: Any) -> bool:
-    """Say whether `value` is a real number, neither NaN nor infinite; booleans are rejected."""
+    """Return whether `value` is a real number, neither NaN nor infinite; booleans are rejected."""
     if type(value) is float:
         return math.isfinite(value)
     if isinstance(value, bool) or not isinstance(value, Real | Decimal):

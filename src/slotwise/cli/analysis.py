@@ -682,7 +682,7 @@ def _giving_up_after(seconds: float) -> Iterator[None]:
 
 
 def _tell_line(share: float, _name: str = "") -> None:
-    """Say how much is done, for a program that reads along."""
+    """Print the share that is done, for a program that reads it."""
     print(json.dumps({"done": round(share, 4)}), flush=True)
 
 

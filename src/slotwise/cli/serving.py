@@ -86,7 +86,7 @@ def gather_settings(config: Path | None, flags: dict[str, Any], assignments: lis
 
 
 def announce(start: ServerStart) -> None:
-    """Say where the service is and, at the very first start, how to use it."""
+    """Print the address of the service and, at its first start, how to use it."""
     print(f"slotwise serves {public_address(start.settings.store)} at {start.url}", flush=True)
     if start.admin_key:
         print(first_steps(start.url, start.admin_key), flush=True)

@@ -106,7 +106,7 @@ def weighted_counts(evidence: Evidence, level: int, link: int) -> tuple[float, f
 
 @hot
 def is_refresh_due(evidence: Evidence, level: int) -> bool:
-    """Say whether counts have faded enough to look at all links again, and note that it is."""
+    """Return whether counts have faded enough to look at all links again, and note that it is."""
     if evidence.rounds[level] < evidence.looked[level] + evidence.look_every:
         return False
     periods = math.floor(evidence.rounds[level] / evidence.look_every)

@@ -158,7 +158,7 @@ def note_outcomes(
 def notice_change(
     posterior: JointPosterior, evidence: Evidence, links: Links, views: Floats, clicks: Floats
 ) -> bool:
-    """Compare clicks about to be counted with those expected; say whether the links changed.
+    """Compare clicks about to be counted with those expected; return whether the links changed.
 
     A link is expected to bring what it brought, shrunk to nothing: one never seen says nothing.
     """
@@ -180,7 +180,7 @@ def notice_change(
 
 @inner
 def refit_level(posterior: JointPosterior, evidence: Evidence, level: int) -> bool:
-    """Refit the pool's means from a level on, and the typical sale, when it is time; say whether.
+    """Refit the pool's means from a level on, and the typical sale, when it is due; return whether.
 
     What is settled of a level says how many trials the next level had, so that is fitted, too.
     """

@@ -173,7 +173,7 @@ def _expect_prices(state: PacedBayesState) -> None:
 
 @inner
 def _has_open_pages(state: PacedBayesState) -> bool:
-    """Say whether feedback is on its way: prices then change with every page, not as it comes."""
+    """Return whether pages are open: prices then change with every page, not with feedback."""
     is_any = False
     for level in range(len(state.evidence.open_pages)):
         is_any |= state.evidence.open_pages[level] > 0.0
@@ -208,7 +208,7 @@ def _choose_of_few(state: PacedBayesState) -> None:
 
 @inner
 def _find_above_group(state: PacedBayesState, changed: Links) -> bool:
-    """Put the links above the group into `state.search`; say whether the group fills the page up.
+    """Put the links above the group into `state.search`; return whether the group fills the rest.
 
     Scores are those of the worths `state.scored_at`. Few links can have risen above the group
     since then, and only these are scored again. False where that is not so.

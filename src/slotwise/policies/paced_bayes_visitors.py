@@ -95,7 +95,7 @@ FITTED = ("pool", "clock", "sales")
 
 
 def has_few_pairs(problem: Problem) -> bool:
-    """Say whether features have so few values that links can keep what every pair of them does."""
+    """Return whether features have few enough values to store an effect for every pair of them."""
     sizes, n_links = problem.feature_sizes, problem.n_links
     n_added = n_links * (1 + len(sizes)) * (2 + len(sizes)) // 2
     is_small = n_links * entries_of(sizes) <= MAX_NUMBERS and n_added <= MAX_ADDED
@@ -240,7 +240,7 @@ def refresh(state: PacedBayesVisitorsState) -> None:
 
 @inner
 def _is_due(state: PacedBayesVisitorsState, level: int, before: float) -> bool:
-    """Say whether the prior of effects is to be fitted; with many values, as rounds grow by 10 %.
+    """Return whether the prior of effects is due; with many values, when rounds grow by 10 %.
 
     `before` are the rounds by which the pool was fitted before.
     """

@@ -343,7 +343,7 @@ def _rounded(number: float) -> float:
 
 @hot
 def fit_prior(pool: PoolPrior, posterior: Posterior) -> bool:
-    """Fit the priors of all levels; say whether any of them moved."""
+    """Fit the priors of all levels; return whether any of them moved."""
     has_moved = False
     for level in range(len(posterior.prior_hits)):
         total = pool.totals[WEIGHT, level] + IMAGINED

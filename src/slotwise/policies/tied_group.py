@@ -73,7 +73,7 @@ def leave_group(group: TiedGroup, links: Links, mix: Mix) -> None:
 def find_above_group(
     group: TiedGroup, score: Floats, n_slots: int, search: Search, mix: Mix
 ) -> bool:
-    """Put the links above the group into `search`; say whether the group fills the page up."""
+    """Put the links above the group into `search`; return whether the group fills the page up."""
     size = group.size[0]
     if size < n_slots:
         return False

@@ -272,7 +272,7 @@ def _draw_zones(program: Program, n_slots: int, floor: float) -> None:
 
 @inner
 def _band_holds(program: Program, price: Price) -> bool:
-    """Say whether no link outside the band can change the answer found inside it."""
+    """Return whether no link outside the band can change the answer found inside it."""
     numbers = program.numbers
     if (price.status == INFEASIBLE) != (numbers[VALUE_WEIGHT] == 0.0):
         return False

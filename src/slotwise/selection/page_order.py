@@ -93,7 +93,7 @@ def share_in_random_order(order: PageOrder) -> float:
 def order_page(
     order: PageOrder, rng: np.random.Generator, shown: Links, probabilities: Floats
 ) -> bool:
-    """Put the links of a page into slot order by `order.worth`; say whether the order is random.
+    """Put the links of a page into slot order by `order.worth`; return whether the order is random.
 
     Links that are worth the same stand in random order.
     """

@@ -436,7 +436,7 @@ def _are_equal(first: float, second: float, other_first: float, other_second: fl
 
 @inner
 def _are_tied(rules: PageRules, page: Floats, seconds_of: Floats) -> bool:
-    """Say whether several links tie where a group or the page ends, and not all have a slot."""
+    """Return whether several links tie where a group or the page ends, and not all have a slot."""
     n_tied, n_partly, last = rules.n_tied, rules.n_partly, len(rules.sizes)
     for end in range(last + 1):
         n_tied[end] = n_partly[end] = 0
@@ -618,7 +618,7 @@ def _solve_crossing(
 
 @inner
 def _is_solved(solved: SolvedWithin, value: Floats, clicks: Floats, floor: float) -> bool:
-    """Say whether this is the program that was solved last, and note it where it is not."""
+    """Return whether this is the program that was solved last, and note it where it is not."""
     n_changed = int64(solved.numbers[0] != floor)
     for link in range(len(value)):
         n_changed += (solved.value[link] != value[link]) | (solved.clicks[link] != clicks[link])

@@ -176,7 +176,7 @@ def take_top_links(
 def _take_group(
     bonus: Floats, objective: Objective, n_slots: int, found: Found, search: Search, mix: Mix
 ) -> bool:
-    """Fill `mix` where many links tie at the page's end, without a list; say whether they do."""
+    """Fill `mix` where many links tie at the page's end, without a list; return whether they do."""
     n_links, tied = search.sizes[N_LISTED], mix.tied
     is_large = found.n_reaching > (MANY + 1) * n_slots and abs(found.threshold) < np.inf
     if not is_large or len(tied) < n_links:

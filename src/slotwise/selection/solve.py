@@ -91,7 +91,7 @@ def _ratio_of_largest(value: Floats, clicks: Floats) -> float:
 
 @inner
 def _has_one_number(clicks: Floats, mix: Mix) -> bool:
-    """Say whether all best pages at a price have the same number of clicks.
+    """Return whether all best pages at a price have the same number of clicks.
 
     A page that has exactly the clicks of the floor is the best one over a range of prices. A guess
     may fall anywhere into it; the search from nothing shows whether the floor costs anything.

@@ -67,7 +67,7 @@ def alerts_of(pool: Overview) -> Iterator[Alert]:
 
 
 def _missed_floor(whom: str, floor: FloorState, n_views: int, delivered: RateReport | None) -> str:
-    """Say in one sentence that a floor is missed; nothing where it is not."""
+    """Return a sentence about a missed floor, or an empty text."""
     if floor.clicks <= 0:
         return ""
     if floor.status == "infeasible":
@@ -84,7 +84,7 @@ def _missed_floor(whom: str, floor: FloorState, n_views: int, delivered: RateRep
 
 
 def _stopped(pool: Overview) -> str:
-    """Say whether clicks or sales no longer come although pages are shown."""
+    """Return whether clicks or sales no longer come although pages are shown."""
     for name, window_s, count in (
         ("click", pool.click_window_s, attrgetter("clicks")),
         ("sale", max(pool.click_window_s, pool.revenue_window_s), attrgetter("sales")),

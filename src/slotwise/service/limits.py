@@ -95,7 +95,7 @@ _currency = re.compile(CURRENCY_PATTERN).fullmatch
 
 
 def is_id(value: str) -> bool:
-    """Say whether a text may be the id of a pool, link, decision, conversion or adjustment.
+    """Return whether a text may be the id of a pool, link, decision, conversion or adjustment.
 
     >>> is_id("order-17"), is_id("two words"), is_id("")
     (True, False, False)
@@ -104,7 +104,7 @@ def is_id(value: str) -> bool:
 
 
 def is_text(value: str) -> bool:
-    r"""Say whether people can read a text: no control characters, nor those that turn it around.
+    r"""Return whether people can read a text: no control characters, nor those that turn it around.
 
     >>> is_text("Käse & Brot 🧀"), is_text("a\x00b"), is_text("a\u202eb")
     (True, False, False)
@@ -113,5 +113,5 @@ def is_text(value: str) -> bool:
 
 
 def is_currency(value: str) -> bool:
-    """Say whether a text has the form of an ISO 4217 code."""
+    """Return whether a text has the form of an ISO 4217 code."""
     return _currency(value) is not None

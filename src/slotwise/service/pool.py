@@ -202,7 +202,7 @@ def slot_weights_of(pool: PoolSettings) -> tuple[float, ...] | str:
 
 
 def has_slot_weights(pool: PoolSettings) -> bool:
-    """Say whether slots differ, or may."""
+    """Return whether slots differ, or may."""
     return slot_weights_of(pool) not in ((), EQUAL)
 
 

@@ -364,7 +364,7 @@ class PoolDirectory:
 
 
 def _is_newer(known: Pool, link: LinkRecord) -> bool:
-    """Say whether a pool knows a later state of a link."""
+    """Return whether a pool knows a later state of a link."""
     same = known.links.get(link.link_id)
     return same is not None and same.changed_us > link.changed_us
 
@@ -492,7 +492,7 @@ class SignedOut:
             self._read_to = read_to
 
     def has(self, session: Session) -> bool:
-        """Say whether the session was ended. Quick."""
+        """Return whether the session was ended. Quick."""
         return session.session_id in self._ended
 
     def end(self, session: Session, now_us: int) -> Future[None]:

@@ -141,7 +141,7 @@ class LinkRecord(msgspec.Struct, frozen=True):
         return self.known if self.known_us >= self.counted_from_us else ()
 
     def is_off(self, now_us: int) -> bool:
-        """Say whether a time is outside the link's dates."""
+        """Return whether a time is outside the link's dates."""
         return now_us < self.starts_us or 0 < self.ends_us <= now_us
 
 

@@ -41,7 +41,7 @@ def test_a_table_is_stored_and_read(admin: httpx.Client, make_pool: Callable[...
         for row in admin.get(f"/dashboard/pools/{pool}/links").json()["rows"]
     }
     assert why["l1"].startswith("It starts from the counts that were imported")
-    assert why["l3"] == "Nothing is known of it yet: it is shown to learn."
+    assert why["l3"] == "Nothing is known about it yet: it is shown to learn."
     [line] = [
         line["what"]
         for line in admin.get(f"/dashboard/pools/{pool}").json()["overview"]["changes"]

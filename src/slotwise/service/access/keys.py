@@ -81,7 +81,7 @@ def new_key(
 
 
 def key_allows(key: KeyRecord, scope: str) -> bool:
-    """Say whether the key may make calls of `scope`: one it has, or any for an admin key."""
+    """Return whether the key may make calls of `scope`: one it has, or any for an admin key."""
     return not _IMPLIED.get(scope, frozenset({scope, "admin"})).isdisjoint(key.scopes)
 
 
@@ -213,7 +213,7 @@ class SessionSigner:
 
 
 def same_origin(headers: Mapping[bytes, bytes]) -> bool:
-    """Say whether a request was made by a page of this very service.
+    """Return whether a request was made by a page of this very service.
 
     Browsers say so in `Sec-Fetch-Site`, older ones in `Origin`; a page cannot forge either. A
     page on another port of the same host is of the same site, but of another origin. A request

@@ -202,7 +202,7 @@ _LOCAL_HOST = re.compile(rb"(?:localhost|127\.0\.0\.1|\[::1\])(?::[0-9]+)?", re.
 
 
 def is_visitor_of_this_machine(request: Request, settings: Settings) -> bool:
-    """Tell whether a request without a key comes from a person at this machine.
+    """Return whether a request without a key comes from a person at this machine.
 
     A loopback address is not enough: requests through a proxy on this machine have it too, and
     a page elsewhere may let its own host name point here. So the service must listen on loopback

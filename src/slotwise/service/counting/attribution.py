@@ -216,7 +216,7 @@ def check_event(event: Event) -> Outcome | None:
 
 
 def judge_click(decision: DecisionRecord, click: StoredClick) -> Outcome:
-    """Say what becomes of a click on a page of this decision."""
+    """Return the outcome of a click on a page of this decision."""
     refusal = _link_not_shown(decision, click.event.link_id)
     if refusal is not None:
         return refusal
@@ -228,7 +228,7 @@ def judge_click(decision: DecisionRecord, click: StoredClick) -> Outcome:
 
 
 def judge_conversion(decision: DecisionRecord, conversion: StoredConversion) -> Outcome:
-    """Say what becomes of a conversion of this decision."""
+    """Return the outcome of a conversion of this decision."""
     event = conversion.event
     refusal = _link_not_shown(decision, event.link_id) or _wrong_currency(decision, event)
     if refusal is not None:
@@ -242,7 +242,7 @@ def judge_conversion(decision: DecisionRecord, conversion: StoredConversion) -> 
 def judge_adjustment(
     decision: DecisionRecord, conversion: StoredConversion, adjustment: StoredAdjustment
 ) -> Outcome:
-    """Say what becomes of an adjustment of this conversion: it follows its conversion."""
+    """Return the outcome of an adjustment, which is that of its conversion."""
     refusal = _wrong_currency(decision, adjustment.event)
     if refusal is not None:
         return refusal
@@ -288,7 +288,7 @@ _OUTCOMES: tuple[OutcomeName, ...] = get_args(OutcomeName)
 
 
 def attribute(view: View, now_us: int) -> Attribution:
-    """Say what counts of a view, looking only at what was received by `now_us`."""
+    """Return what counts of a view, given only what was received by `now_us`."""
     decision = view.decision
     clicks: dict[OutcomeName, set[str]] = {name: set() for name in _OUTCOMES}
     for click in view.clicks:

@@ -140,7 +140,7 @@ def count_purged(
 
 
 def has_late_event(view: View) -> bool:
-    """Say whether an event of the view came after its window."""
+    """Return whether an event of the view came after its window."""
     decision = view.decision
     return (
         any(item.received_us > decision.click_closes_us for item in view.clicks)

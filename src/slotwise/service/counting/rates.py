@@ -95,7 +95,7 @@ def floor_report(
     delivered: PageCounters | None = None,
     rules: PageRules | None = None,
 ) -> FloorState:
-    """Say how pages with these probabilities stand to the floor; see `FloorState`.
+    """Return the state of the floor for pages with these probabilities; see `FloorState`.
 
     `delivered` counts the pages shown under this floor; without it the estimates decide.
     """

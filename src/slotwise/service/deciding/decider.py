@@ -110,7 +110,7 @@ class DecisionsById:
         return None if decision_id in self._unconfirmed else self._recent.get(decision_id)
 
     def has(self, decision_id: str) -> bool:
-        """Say whether a decision is in memory. Quick."""
+        """Return whether a decision is in memory. Quick."""
         return decision_id in self._recent
 
     def remember(self, decision: DecisionRecord) -> None:
@@ -441,7 +441,7 @@ class Decider:
     def proposes_at_once(
         self, pool_id: str, slots: int | None, visitor: Mapping[str, Any] = NOTHING_SAID
     ) -> bool:
-        """Say whether `propose` takes no more than memory. Quick."""
+        """Return whether `propose` takes no more than memory. Quick."""
         asked = self._asked(pool_id, (), (), slots, visitor)
         return slots is None and asked.installed.has_pages_for(asked.constraints)
 

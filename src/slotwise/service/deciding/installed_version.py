@@ -146,7 +146,7 @@ class InstalledVersion:
         return self._logged_page(constraints, rest, *page)
 
     def has_pages_for(self, constraints: PageConstraints) -> bool:
-        """Say whether the pages with given constraints are solved already. Quick."""
+        """Return whether the pages with given constraints are solved already. Quick."""
         if constraints is NO_CONSTRAINTS or constraints == NO_CONSTRAINTS:
             return True
         constraints = self._completed(constraints)

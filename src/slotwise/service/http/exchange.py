@@ -86,7 +86,7 @@ class StreamAnswer(msgspec.Struct):
 
 
 def has_body(headers: Mapping[bytes, bytes]) -> bool:
-    """Say whether a body follows the head; it may be empty when it comes in chunks."""
+    """Return whether a body follows the head; it may be empty when it comes in chunks."""
     return headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
 
 

@@ -255,7 +255,7 @@ parameter='')
 
 
 def advise(broken: FieldError, kind: Any) -> FieldError:
-    """Say what a value of `kind` may hold where it broke a rule: its words, or the field meant.
+    """Add to an error the words that are allowed at its place, or the field that was meant.
 
     >>> unknown = field_error("Object contains unknown field `details`")
     >>> advise(unknown, FieldError).detail

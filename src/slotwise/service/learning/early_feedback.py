@@ -123,7 +123,7 @@ class EarlyFeedback:
         now_us: int,
         has_kinds: bool = False,
     ) -> bool:
-        """Read new views, and those that have reached the next age; say whether there were any.
+        """Read new views, and those that have reached the next age; return whether there were any.
 
         `read` returns at most so many views whose click windows close after one position, up to a
         time. `weights` are those of slots; none where all slots are alike. Kinds of visitors are
@@ -212,7 +212,7 @@ class EarlyFeedback:
         batch.links, batch.n_views, batch.n_sales, batch.n_ages = links, len(views), n_sales, n_ages
 
     def _has_windows_of_pool(self, view: View) -> bool:
-        """Say whether a view was shown under the present windows; others count when they close."""
+        """Return whether a view has the present windows; others count when they close."""
         one = view.decision
         lengths_us = one.click_closes_us - one.issued_us, one.revenue_until_us - one.issued_us
         return lengths_us == self._windows_us
@@ -319,7 +319,7 @@ class EarlyFeedback:
         return ratios
 
     def _differs(self, came: Floats, of_all: Floats, pooled: Floats) -> bool:
-        """Say whether a link's delays differ from the pool's by more than chance."""
+        """Return whether a link's delays differ from the pool's by more than chance."""
         variance = of_all * pooled * (1.0 - pooled) + 1.0
         return bool((np.abs(came - of_all * pooled) > MAX_DEVIATION * np.sqrt(variance)).any())
 

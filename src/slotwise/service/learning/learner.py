@@ -269,7 +269,7 @@ class Learner:
                 run.learned_us = self.closed_until_us
 
     def _leads(self) -> bool:
-        """Say whether this process learns; one that has just taken over reads everything again."""
+        """Return whether this process learns; after taking over it reads everything again."""
         if self._sharing is None:
             return True
         before, epoch = self._epoch, self._sharing.epoch

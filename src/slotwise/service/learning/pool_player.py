@@ -106,7 +106,7 @@ def slots_of(pool: Pool) -> tuple[object, ...]:
 
 
 def needs_rounds(pool: Pool) -> bool:
-    """Say whether the policy of a pool must be fed round by round.
+    """Return whether the policy of a pool must be fed round by round.
 
     A queue that forgets a surplus is only right when it saw the rounds one by one. Any other
     policy that needs counts alone learns as much from them, unless slots or visitors differ.

@@ -407,7 +407,7 @@ class PoolRun:
         return self.latest is None or self.latest.pool is not self.pool
 
     def has_dates_since(self, now_us: int) -> bool:
-        """Say whether a link started or ended since the last version was published."""
+        """Return whether a link started or ended since the last version was published."""
         if self.latest is None or not self.pool.scheduled:
             return False
         return 0 < self.pool.next_date(self.latest.stored.published_us) <= now_us
@@ -423,7 +423,7 @@ class PoolRun:
         return self.pool.policy().moves_each_round
 
     def needs_rounds(self) -> bool:
-        """Say whether the policy is fed round by round."""
+        """Return whether the policy is fed round by round."""
         with self.lock:
             return self._fed_player() is not None
 
@@ -434,7 +434,7 @@ class PoolRun:
             return None if fed is None else fed.player.knowledge()
 
     def feed(self, rounds: Sequence[Round], after: RoundPosition) -> bool:
-        """Feed the policy rounds that come next after a place; say whether they did."""
+        """Feed the policy rounds that come next after a place; return whether they did."""
         with self.lock:
             fed = self._fed_player()
             if fed is None or self.fed_to != after:
@@ -479,7 +479,7 @@ class PoolRun:
                 self._open_views = OpenViews.stored(reader, self.pool.settings, closed_until_us)
 
     def read_early(self, reader: StoreReader, now_us: int) -> bool:
-        """Read feedback of open views; say whether there was any to read."""
+        """Read feedback of open views; return whether there was any to read."""
         with self.lock:
             fed = self._fed_player()
             if not self.pool.active or not self._uses_early(fed):
@@ -496,7 +496,7 @@ class PoolRun:
             )
 
     def _uses_early(self, fed: PoolPlayer | None) -> bool:
-        """Say whether feedback counts before windows close."""
+        """Return whether feedback counts before windows close."""
         if fed is None:
             return bool(self.pool.policy().needs.takes_counts)
         if fed.ahead is not None:

@@ -398,7 +398,7 @@ class Publisher:
         return {}
 
     def _may_store(self) -> bool:
-        """Say whether versions are stored: by the process that learns, once it has read all."""
+        """Return whether versions are stored: by the process that learns, once it has read all."""
         sharing = self._sharing
         return sharing is None or (
             sharing.epoch is not None and sharing.epoch == sharing.used_epoch

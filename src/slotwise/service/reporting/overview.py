@@ -151,7 +151,7 @@ def _line(
 
 
 def _differences(change: ChangeRecord) -> str:
-    """Say which fields changed, from what to what."""
+    """Return the fields that changed, with the values before and after."""
     if not change.before or not change.after:
         return ""
     before, after = _fields(change.before), _fields(change.after)
@@ -380,7 +380,7 @@ def _thinned(points: tuple[FrontierPoint, ...]) -> tuple[FrontierPoint, ...]:
 
 
 def _firsts(report: PoolReport, activity: Activity) -> dict[str, bool]:
-    """Say which of the first view, click and sale have been received."""
+    """Return whether the first view, click and sale have been received."""
     settled = report.groups
     spans = activity.spans
     return {

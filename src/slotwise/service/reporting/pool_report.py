@@ -209,7 +209,7 @@ def _exposure(page: VisitorPage, price: float, weights: Floats | None) -> Floats
 def explain_links(
     pool: PoolSettings, installed: InstalledVersion, averaged: AveragedVersion | None = None
 ) -> list[Explanation]:
-    """Tell for each link of a version why it is shown as often as it is.
+    """Return for each link of a version why it is shown as often as it is.
 
     With `averaged`, its probabilities and price take the place of the version's own.
     """
@@ -528,7 +528,7 @@ def describe_delays(delays_us: Sequence[int]) -> Delays:
 
 
 def describe_trouble(health: Health, pool_id: str) -> str:
-    """Say in one sentence what keeps a pool from learning; empty when nothing does."""
+    """Return a sentence about what keeps a pool from learning, or an empty text."""
     if not health.store_available:
         return (
             "The store does not answer: pages are still filled, but clicks and sales are refused "

@@ -268,7 +268,7 @@ class Reporter:
         return report_segments(counters, pool, installed)
 
     def explain(self, pool_id: str) -> list[Explanation]:
-        """Tell for each active link why it is shown as often as it is."""
+        """Return for each active link why it is shown as often as it is."""
         pool, installed = self.directory.pool(pool_id), self._decider.installed(pool_id)
         explained = pool_report.explain_links(pool, installed)
         if not installed.depends_on_visitors:
@@ -277,7 +277,7 @@ class Reporter:
             return describe_segments(explained, reader.counters(pool_id), pool, installed)
 
     def explain_lately(self, pool_id: str) -> list[Explanation]:
-        """Tell it by the average of the latest versions: the same for a minute."""
+        """Return the same by the average of the latest versions; cached for a minute."""
         pool, installed = self.directory.pool(pool_id), self._decider.installed(pool_id)
         averaged = self._decider.averages(pool_id)
         return pool_report.explain_links(pool, installed, averaged)
@@ -290,7 +290,7 @@ class Reporter:
             return reader.activity(pool_id, since_us, span_us, closed_until_us)
 
     def decision(self, decision_id: str) -> DecisionReport:
-        """Tell what was shown, received, counted and refused, or raise `UnknownDecision`."""
+        """Return what was shown, received, counted and refused, or raise `UnknownDecision`."""
         with self._store.reading() as reader:
             view = reader.view(decision_id)
             if view is None:
@@ -302,7 +302,7 @@ class Reporter:
             return report_decision(view, reader.refusals(decision_id), closed_until_us, pool)
 
     def sales_missing(self, pool_id: str) -> bool:
-        """Say whether sales that are expected of open views do not come."""
+        """Return whether sales that are expected of open views do not come."""
         return self._decider.installed(pool_id).stored.sales_missing
 
     def pool_of_decision(self, decision_id: str) -> str | None:

@@ -197,7 +197,7 @@ BEHIND = 0.98
 
 
 def _behind(name: str, goals: Sequence[GoalStatus], stored: StoredVersion) -> str:
-    """Say in a sentence which goal will be missed; nothing where none will."""
+    """Return a sentence about a goal that will be missed, or an empty text."""
     if not Traffic(stored.traffic).is_known:
         return ""
     for goal in goals:

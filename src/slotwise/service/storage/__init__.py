@@ -33,7 +33,7 @@ def open_store(address: str, direct: str = "", write_beside: bool = False) -> St
 
 
 def is_postgresql(address: str) -> bool:
-    """Say whether an address is one of PostgreSQL."""
+    """Return whether an address is one of PostgreSQL."""
     return address.startswith(("postgresql://", "postgres://"))
 
 

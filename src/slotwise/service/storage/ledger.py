@@ -61,7 +61,7 @@ def _again(first: Outcome) -> Outcome:
 def _judge(
     decision: DecisionRecord | None, conversion: StoredConversion | None, stored: StoredEvent
 ) -> Outcome:
-    """Say what becomes of an event, as far as its page is known."""
+    """Return the outcome of an event, as far as its page is known."""
     if isinstance(stored, StoredAdjustment) and conversion is None:
         return QUARANTINED_ADJUSTMENT
     if decision is None:

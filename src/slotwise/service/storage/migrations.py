@@ -38,7 +38,7 @@ def present_version(connection: Connection) -> str | None:
 
 
 def is_newer_but_fits(connection: Connection, version: str | None) -> bool:
-    """Say whether a newer release left the schema in a state that this one can use."""
+    """Return whether a newer release left the schema in a state that this one can use."""
     if version is None or version < SCHEMA_VERSION:
         return False
     oldest = connection.execute(text("SELECT oldest_schema FROM store_clock")).scalar()

@@ -215,7 +215,7 @@ _LOOK_EVERY_S = 0.01
 
 
 def _is_running(process: str) -> bool:
-    """Say whether there is a process of this number, as far as one can tell."""
+    """Return whether there is a process of this number, as far as one can tell."""
     if not process.isdigit():
         return True
     try:

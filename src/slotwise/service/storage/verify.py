@@ -40,7 +40,7 @@ class Mismatch(msgspec.Struct, frozen=True, kw_only=True):
     recomputed: int
 
     def __str__(self) -> str:
-        """Say where and how much."""
+        """Return the counter and both numbers as text."""
         where = "/".join(part for part in (self.pool_id, self.link_id) if part)
         return (
             f"{where} ({self.group}): {self.counter} is {self.stored}, "
@@ -70,7 +70,7 @@ class _Moment(NamedTuple):
     reset_times: dict[str, int]
 
     def is_still(self, later: StoreReader) -> bool:
-        """Say whether no statistics were reset and no views purged since."""
+        """Return whether no statistics were reset and no views purged since."""
         n_resets = later.progress().n_resets
         return n_resets == self.progress.n_resets and later.purged(self.pool_id) == self.purged
 
