@@ -306,7 +306,8 @@ def migrate(path: Path, busy_timeout_s: float) -> None:
     with closing(sqlite3.connect(path, timeout=busy_timeout_s)) as found:
         names = {name for (name,) in found.execute("SELECT name FROM sqlite_master")}
     if names and "alembic_version" not in names:
-        raise UnsupportedState(f"{path.name} is a database, but not a store of slotwise")
+        told = f"{path.name} is a database, but not a store of slotwise; give another file"
+        raise UnsupportedState(told)
     engine = create_engine(
         "sqlite://", creator=lambda: connect(path, busy_timeout_s, *TO_WRITE), poolclass=NullPool
     )
