@@ -51,7 +51,9 @@ def fill(page: Page, label: str, value: str) -> None:
 
 
 def save(page: Page, name: str = "Save") -> None:
+    """Press a button of the open form, and wait until the service has answered."""
     page.locator("dialog[open]").get_by_role("button", name=name, exact=True).click()
+    page.wait_for_function("() => !document.querySelector('dialog[open] .main:disabled')")
 
 
 def new_pool(page: Page) -> None:

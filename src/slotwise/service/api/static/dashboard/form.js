@@ -60,7 +60,7 @@ function plain(detail, { pointer, rule }) {
   if (rule && TYPE.test(detail)) return rule;
   if (/ must be (text|a list|an object|true or false|one of)\b/.test(detail)) return "This does not have the form that is described above.";
   const own = (name) => pointer.endsWith(`/${name}`);
-  return detail.replace(/^`([\w.]+)[^`]*` must/, (start, name) => (own(name) ? "This must" : start)).replace(/, got (text|a number|a whole number|null)$/, "").replace(/(?<![.?!])$/, ".");
+  return detail.replace(/^`([\w.]+)[^`]*` must/, (start, name) => (own(name) ? "This must" : start)).replace(/, got (text|a number|a whole number|null)$/, "").replace(/( number, [a-z ]+ [\d.]+), got \S+$/, "$1").replace(/(?<![.?!])$/, ".");
 }
 
 // `pointer` is where the field stands in the body of the call.
