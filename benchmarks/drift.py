@@ -7,6 +7,9 @@ has the shortfall, what is allowed of it, and what was lost of the revenue of th
 the mean rates. Rules were chosen on the pools of seed 40; figures are reported on seed 60.
 `--visitors` plays two shops whose visitors have features instead: 5 of 60 links for six segments,
 and 5 of 60 links for three features whose effects add up.
+`--taste 8` plays eight shops of six segments, of which the largest changes its taste three times,
+at floors halfway between the clicks of the best page for all visitors and the most clicks of one;
+and shops of each kind whose links change places half-way, at 0.6 of the most clicks.
 """
 
 from __future__ import annotations
@@ -16,12 +19,13 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.leaderboard.cases import fresh_cases
+from benchmarks.leaderboard.cases import fresh_cases, with_moving_taste
 from benchmarks.leaderboard.drifting_segments import DriftingSegments
-from benchmarks.shops import feature_shop, segment_shop
+from benchmarks.shops import feature_shop, halfway_floor, segment_shop
 from slotwise.environments import BernoulliLinks, DriftingLinks, Environment, SegmentLinks
 from slotwise.environments.datasets import Dataset, ads_recipe, coupon_recipe
 from slotwise.policies import PacedBayes
@@ -101,16 +105,84 @@ def drifting_shop(name: str, shop: SegmentLinks, n_slots: int) -> Drifting:
         rates = [np.minimum(1.0, factor * clicks) for factor in factors]
         return DriftingSegments([SegmentLinks(r, revenue, known.shares, visitors) for r in rates])
 
-    most = float(known.shares @ np.sort(clicks, axis=1)[:, -n_slots:].sum(axis=1))
-    return Drifting(name, n_slots, most, follow)
+    return Drifting(name, n_slots, _most_clicks(shop, n_slots), follow)
+
+
+def _most_clicks(shop: SegmentLinks, n_slots: int) -> float:
+    """Return the clicks of the page of each visitor that is clicked on most."""
+    known = shop.visitor_rates(1)
+    return float(known.shares @ np.sort(known.rates[:, 0], axis=1)[:, -n_slots:].sum(axis=1))
+
+
+def _shop(kind: str, seed: int) -> SegmentLinks:
+    if kind == "segments":
+        return segment_shop(60, 6, seed)
+    return feature_shop(60, (2, 3, 4), 0.7, seed)
 
 
 def shops(seed: int) -> list[Drifting]:
     """Return two shops whose visitors differ."""
-    return [
-        drifting_shop("segments", segment_shop(60, 6, seed), 5),
-        drifting_shop("features", feature_shop(60, (2, 3, 4), 0.7, seed), 5),
-    ]
+    return [drifting_shop(kind, _shop(kind, seed), 5) for kind in ("segments", "features")]
+
+
+class Fared(NamedTuple):
+    """What the default lacked of a floor over its runs, and lost of the best fixed mix."""
+
+    short: float
+    allowed: float
+    lost: float
+
+    def row(self, *cells: str) -> str:
+        """Return a line of the table."""
+        words = (*cells, f"{self.short:,.0f}", f"{self.allowed:,.0f}", f"{self.lost:.2f}")
+        return f"| {' | '.join(words)} |"
+
+
+def play(links: Environment, n_slots: int, floor: float, runs: int, rounds: int) -> Fared:
+    """Play the default."""
+    problem = Problem(links.n_links, n_slots, floor, features=links.features)
+    best = find_optimum(links, problem, rounds)
+    at = np.array([rounds])
+    played = np.array(
+        [play_run(PacedBayes(), links, problem, at, 1, k)[0, :2, 0] for k in range(runs)]
+    )
+    short = float(np.maximum(0.0, floor * rounds - played[:, 0]).mean())
+    lost = 100.0 * (1.0 - float(played[:, 1].mean()) / (best.value * rounds))
+    return Fared(short, max(50.0, 0.003 * floor * rounds), lost)
+
+
+def with_swapped_links(shop: SegmentLinks) -> DriftingSegments:
+    """Return a shop in which every link takes the place of another one half-way."""
+    known = shop.visitor_rates(1)
+    clicks, revenue = known.rates[:, 0], known.rates[:, 1] / known.rates[:, 0]
+    visitors = [shop.features.describe(row) for row in known.places]
+    return DriftingSegments(
+        [
+            SegmentLinks(
+                np.roll(clicks, by, axis=1), np.roll(revenue, by, axis=1), known.shares, visitors
+            )
+            for by in (0, 15)
+        ]
+    )
+
+
+def play_taste(n_shops: int, seed: int, runs: int, rounds: int) -> None:
+    """Play shops whose visitors change their taste; print a table."""
+    print(
+        "| what changes | shop | floor | shortfall | allowed | lost, % |\n|---|---|---|---|---|---|"
+    )
+    for number in range(seed, seed + n_shops):
+        shop = segment_shop(60, 6, number)
+        floor = halfway_floor(shop, 5)
+        fared = play(with_moving_taste(shop), 5, floor, runs, rounds)
+        share = f"taste of {100.0 * shop.visitor_rates(1).shares.max():.0f} %"
+        print(fared.row(share, f"segments {number}", f"{floor:.2f}"), flush=True)
+    for number in range(seed, seed + n_shops):
+        for kind in ("segments", "features"):
+            shop = _shop(kind, number)
+            floor = 0.6 * _most_clicks(shop, 5)
+            fared = play(with_swapped_links(shop), 5, floor, runs, rounds)
+            print(fared.row("places of links", f"{kind} {number}", f"{floor:.2f}"), flush=True)
 
 
 def main(names: list[str], drawn: list[Drifting], runs: int, rounds: int) -> None:
@@ -121,20 +193,10 @@ def main(names: list[str], drawn: list[Drifting], runs: int, rounds: int) -> Non
         for pool, share in itertools.product(drawn, SHARES):
             links = pool.links(SCENARIOS[name])
             floor = share * min(1.0, SCENARIOS[name](1.0)) * pool.most_clicks
-            problem = Problem(links.n_links, pool.n_slots, floor, features=links.features)
-            best = find_optimum(links, problem, rounds)
-            played = np.array(
-                [
-                    play_run(PacedBayes(), links, problem, np.array([rounds]), 1, k)[0, :2, 0]
-                    for k in range(runs)
-                ]
-            )
-            short = float(np.maximum(0.0, floor * rounds - played[:, 0]).mean())
-            allowed = max(50.0, 0.003 * floor * rounds)
-            missed += short > allowed
-            lost.append(100.0 * (1.0 - played[:, 1].mean() / (best.value * rounds)))
-            row = f"{name} | {pool.name} | {floor:.2f} | {short:,.0f} | {allowed:,.0f}"
-            print(f"| {row} | {lost[-1]:.2f} |", flush=True)
+            fared = play(links, pool.n_slots, floor, runs, rounds)
+            missed += fared.short > fared.allowed
+            lost.append(fared.lost)
+            print(fared.row(name, pool.name, f"{floor:.2f}"), flush=True)
         print(f"{name}: {missed} floors missed, {np.mean(lost):.2f} % lost on average", flush=True)
 
 
@@ -145,7 +207,11 @@ if __name__ == "__main__":
     parser.add_argument("--rounds", type=int, default=50_000)
     parser.add_argument("--seed", type=int, default=60)
     parser.add_argument("--visitors", action="store_true", help="shops whose visitors differ")
+    parser.add_argument("--taste", type=int, metavar="SHOPS", help="visitors change their taste")
     given = parser.parse_args()
+    if given.taste:
+        play_taste(given.taste, given.seed, given.runs, given.rounds)
+        raise SystemExit
     plain = [drifting_pool(pool) for pool in pools(given.seed)]
     drawn = shops(given.seed) if given.visitors else plain
     main(given.scenarios.split(","), drawn, given.runs, given.rounds)

@@ -458,9 +458,8 @@ def _shops() -> list[Case]:
     ]
 
 
-def _drifting_segment() -> list[Case]:
-    """Return a shop in which the largest segment's taste moves from link to link."""
-    shop = segment_shop(60, 6)
+def with_moving_taste(shop: SegmentLinks) -> DriftingSegments:
+    """Return a shop in which the largest segment's taste moves from link to link, three times."""
     known = shop.visitor_rates(1)
     largest = int(np.argmax(known.shares))
     clicks, revenue = known.rates[:, 0], known.rates[:, 1] / known.rates[:, 0]
@@ -471,7 +470,12 @@ def _drifting_segment() -> list[Case]:
         for rate in rates:
             rate[largest] = rate[largest, moved]
         stations.append(SegmentLinks(rates[0], rates[1], known.shares))
-    links = DriftingSegments(stations)
+    return DriftingSegments(stations)
+
+
+def _drifting_segment() -> list[Case]:
+    shop = segment_shop(60, 6)
+    links = with_moving_taste(shop)
     description = "the six segments, of which the largest changes its taste three times"
     return [
         _visitor_case("drifting-segment", description, links, 5, halfway_floor(shop, 5), 100_000)

@@ -64,9 +64,11 @@ from slotwise.policies.visitor_regression import (
     by_link,
     count_visitor,
     fit_prior,
+    known_part,
     learn_link,
     new_sight,
     new_visitor_regression,
+    notice_missing,
     rate_for,
     refresh_level,
     rescale,
@@ -284,9 +286,18 @@ def learn(
     note_outcomes(state.posterior, evidence, level, links, views, outcomes)
     if regression.unit[0] == 0.0 and state.posterior.sales[SALES] > 0.0:
         rescale(regression, state.posterior.sales[UNIT])
+    expected = n_clicks = 0.0
     for k in range(len(links)):
-        add_views(evidence, level, links[k], views[k], outcomes[k])
-        learn_link(regression, state.sight, visitor, level, links[k], views[k], outcomes[k])
+        link = links[k]
+        add_views(evidence, level, link, views[k], outcomes[k])
+        due = learn_link(regression, state.sight, visitor, level, link, views[k], outcomes[k])
+        if level == 0 and views[k] > 0.0:
+            expected += due * known_part(regression, visitor, link, due / views[k])
+            n_clicks += outcomes[k]
+    if level == 0:
+        n_pages = evidence.rounds[0] - before
+        if notice_missing(regression, visitor, evidence.rounds[0], expected, n_clicks, n_pages):
+            refresh(state)
     clock = state.posterior.clock[level]
     if refit_level(state.posterior, evidence, level) and _is_due(state, level, clock):
         _refit(state, level)
@@ -305,6 +316,9 @@ class PacedBayesVisitors(QueuePolicy):
     `knowledge.visitor_regression`. The bound is that of `knowledge.joint_posterior`. Of the t page
     views, N showed the link, t_v had a visitor with value v of a feature, and N_v both; N(x) is how
     often all visitors would have seen the link, had they seen it as often as visitors like x.
+
+    Where clicks of a segment stay far below those expected, its taste has changed, and most of what
+    was learned of its views is forgotten; of all views, where visitors have several features.
 
     The best mix for visitors that differ has one price for all of them, so there is one paced queue
     Q for the floor (`floors.queue`), in units of b0, what a click of the pool earns. Floors of
@@ -334,6 +348,7 @@ class PacedBayesVisitors(QueuePolicy):
     refitted_knowledge: ClassVar[frozenset[str]] = frozenset(
         {"pool", *KNOWN} - {"value_views", "seen"}
     )
+    newer_knowledge: ClassVar[frozenset[str]] = frozenset({"missing"})
     keeps_segment_floors: ClassVar[bool] = True
     uses_visitors: ClassVar[bool] = True
     has_pairs: ClassVar[bool] = True
@@ -388,7 +403,7 @@ class PacedBayesVisitors(QueuePolicy):
         """Give `state` the queues, the regression and what was fitted to the pool."""
         super().restore_beyond_counts(state, knowledge)
         for name, array in by_link(state.regression).items():
-            array[:] = knowledge[name]
+            array[:] = knowledge.get(name, 0.0) if name in self.newer_knowledge else knowledge[name]
         for name in FITTED:
             getattr(state.posterior, name)[:] = knowledge[name]
         for name, array in segment_knowledge(state.segment_floors).items():
@@ -419,6 +434,7 @@ class PacedBayesVisitors(QueuePolicy):
             merged[name][into] += merged[name][value]
             merged[name][value] = 0.0
         merged["center"][:, 1 + value] = 0.0
+        merged["missing"][value] = 0.0
         return merged
 
     def move(self, state: PacedBayesVisitorsState, problem: Problem, kept: Links) -> State:

@@ -178,6 +178,8 @@ class Policy:
     refitted_knowledge: ClassVar[frozenset[str]] = frozenset()
     """Names of the knowledge that is computed from several levels, as a price may be: it has seen
     what had settled by then."""
+    newer_knowledge: ClassVar[frozenset[str]] = frozenset()
+    """Names of the knowledge that states of earlier versions lack: it then starts anew."""
     uses_visitors: ClassVar[bool] = False
     """Whether `choose` or `learn` reads the visitor: then it is given every visitor's features
     where the problem has some. A policy that does not declare it may get an empty visitor."""
