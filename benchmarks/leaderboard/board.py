@@ -125,7 +125,7 @@ class Leaderboard:
         """Write it as JSON."""
         path.parent.mkdir(parents=True, exist_ok=True)
         content = {"format": FORMAT, **dataclasses.asdict(self)}
-        text = json.dumps(_rounded(content), ensure_ascii=False, allow_nan=False)
+        text = json.dumps(rounded(content), ensure_ascii=False, allow_nan=False)
         path.write_text(text + "\n", encoding="utf-8")
 
     @classmethod
@@ -169,14 +169,14 @@ def _measures(content: dict[str, Any]) -> dict[str, Measure]:
     return {name: Measure(**measure) for name, measure in content.items()}
 
 
-def _rounded(value: Any) -> Any:
+def rounded(value: Any) -> Any:
     """Return a structure with its numbers rounded to six digits."""
     if isinstance(value, float):
         return float(f"{value:.6g}")
     if isinstance(value, dict):
-        return {key: _rounded(one) for key, one in value.items()}
+        return {key: rounded(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
-        return [_rounded(one) for one in value]
+        return [rounded(one) for one in value]
     return value
 
 

@@ -10,7 +10,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.leaderboard.board import GAINS, CaseBoard, Leaderboard, Measure, Standing
+from benchmarks.leaderboard.board import (
+    GAINS,
+    CaseBoard,
+    Leaderboard,
+    Measure,
+    Standing,
+    rounded,
+)
 from slotwise import metrics
 from slotwise.errors import InvalidInput
 from slotwise.simulation.results import Results
@@ -130,7 +137,7 @@ def merge_boards(played: Leaderboard, earlier: Leaderboard) -> Leaderboard:
 def _merged(now: CaseBoard, before: CaseBoard) -> CaseBoard:
     for name in ("n_rounds", "n_runs", "judged_by", "click_floor"):
         own, other = getattr(now, name), getattr(before, name)
-        if own != other:
+        if own != other and rounded(own) != rounded(other):
             raise InvalidInput.of(name, f"{other} on {now.name}, as it was played before", own)
     others = [one for one in before.standings if now.find(one.label) is None]
     standings, is_regret = [*now.standings, *others], now.judged_by == "regret"

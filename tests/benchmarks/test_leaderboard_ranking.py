@@ -156,6 +156,14 @@ def test_a_policy_that_is_played_again_takes_its_place_among_those_that_are_not(
     assert merged.notes[-1].startswith("paced-bayes: commit ")
 
 
+def test_a_floor_is_the_same_if_its_digits_in_a_file_are() -> None:
+    fared = {"paced-bayes": Fared(900.0, -5.0)}
+    now = make_case("shop", fared, floor=1.154995672783318)
+    before = make_case("shop", {"cucb": Fared(900.0, -5.0)}, floor=1.155)
+    merged = merge_boards(make_board(now), make_board(before))
+    assert {one.label for one in merged.cases[0].standings} == {"paced-bayes", "cucb"}
+
+
 def test_boards_of_other_runs_are_not_mixed() -> None:
     fared = {"paced-bayes": Fared(900.0, -5.0)}
     one, other = make_case("coupons", fared), make_case("coupons", fared, n_runs=7)
