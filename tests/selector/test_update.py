@@ -126,15 +126,12 @@ def test_revenue_settled_first_is_not_counted_again_with_the_clicks() -> None:
     assert (row.views, row.revenue_views, row.revenue) == (1, 1, 0.5)
 
 
-@pytest.mark.parametrize("is_settled", [False, True])
 @pytest.mark.parametrize("later", [{}, {"first": 0.9}, {"first": 0.4, "second": 0.1}])
-def test_the_first_revenue_of_a_page_counts(later: dict[str, float], is_settled: bool) -> None:
+def test_another_revenue_is_ignored_once_the_page_is_settled(later: dict[str, float]) -> None:
     selector = new_selector()
     page = selector.select()
     first, second = page.shown[:2]
-    if is_settled:
-        selector.update(page, clicks=[first, second])
-    selector.update(page, revenue={first: 0.4})
+    selector.update(page, clicks=[first, second], revenue={first: 0.4})
     before = everything(selector)
     names = {"first": first, "second": second}
     selector.update(page, revenue={names[name]: amount for name, amount in later.items()})
@@ -180,6 +177,12 @@ FIRST, SECOND, HIDDEN = "first shown", "second shown", "not shown"
             {"clicks": [SECOND]},
             "`revenue` must be of links that were clicked, got '",
         ),
+        (
+            {"revenue": {FIRST: 0.4}},
+            {"revenue": {FIRST: 0.5}},
+            r"`revenue` must be what was said before for this page \(\{'.*': 0.4\}\), got \{'.*0.5",
+        ),
+        ({"revenue": {FIRST: 0.4}}, {"revenue": {}}, r"`revenue` must be .* before .* got \{\}"),
         ({}, {"clicks": [FIRST], "revenue": {FIRST: NAN}}, "`revenue` of '.*' must be a finite"),
     ],
 )

@@ -94,15 +94,19 @@ class OpenPage:
     def _added(self, level: int, said: Any) -> Outcome:
         """Return what is known of a level with this feedback.
 
-        Links that reached a level add up while the page is open. The first revenue counts: a later
-        one is ignored, as it is once the page is settled.
+        Links that reached a level add up while the page is open. Revenue is recorded once: another
+        one is refused, so that no sale is lost without a word.
         """
         name, known = self.level_names[level], self.outcomes[level]
         if level < len(self.outcomes) - 1:
             reached = self._links(name, said)
             return reached if known is None else known | reached
         earned = self._money(name, said)
-        return earned if known is None else known
+        if known is not None and known != earned:
+            rule = f"what was said before for this page ({known})"
+            advice = "add up all sales of a page and record them once"
+            raise InvalidFeedback(f"`{name}` must be {rule}, got {earned}; {advice}")
+        return earned
 
     def ended(self) -> OpenPage:
         """Return the page with every open level settled as empty."""

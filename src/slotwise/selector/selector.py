@@ -258,7 +258,7 @@ class Selector(Generic[AnyLink]):
         collection means that there was none, None that it is not known yet. A selector with
         `levels` takes those by name instead. Levels may be recorded one at a time and in any order.
         Further clicks are added while the page is open. Revenue is recorded once: add up all sales
-        of the page first, because later revenue for the same page is ignored. A page is settled
+        of the page first, because another revenue for an open page is refused. A page is settled
         when every level is known, or by `settle`; feedback for a settled page is ignored. If an
         error is raised, nothing has changed.
 
