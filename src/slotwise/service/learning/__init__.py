@@ -1,4 +1,4 @@
-"""From closed windows to the next version: fold, replay, policy runs, open views, publishing.
+"""Learning: fold closed windows, feed the policies, count open views and publish versions.
 
 May import `storage`, `counting`, versions and the service's records; never `deciding`.
 """

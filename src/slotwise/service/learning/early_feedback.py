@@ -1,10 +1,10 @@
-"""Feedback of views whose windows are open, weighted by how much of it has come by their age.
+"""Count the feedback of open views, weighted by the share that has arrived by their age.
 
-Clicks come within seconds, and windows close after half an hour or a day. An open view of age s
-counts as F(s) views with the outcomes that have come so far: F(s) is the share of what a view
-brings that has come by that age. `PoolRun` adds these counts to what is settled when it makes a
-version, and stores none of them: counters, ledger and the clicks owed to the floor are those of
-closed windows.
+Clicks arrive within seconds, but windows close after half an hour or a day. An open view of age s
+counts as F(s) views with the outcomes that have arrived so far, where F(s) is the share of a view's
+outcomes that arrives by that age. `PoolRun` adds these counts to the settled ones when it makes a
+version and does not store them: counters, ledger and the clicks owed to the floor count closed
+windows only.
 
 Views are read in batches, each again when its youngest view reaches one of `AGES_S`. F is a
 product over these ages (the product-limit estimate for delays that are cut off at the present):
@@ -12,15 +12,14 @@ product over these ages (the product-limit estimate for delays that are cut off 
     F(a_k) = prod_{m >= k} r_m,   r_m = outcomes that came by a_m / outcomes that came by a_{m+1}
 
 over the views that are at least a_{m+1} old, open or settled; the last r_m is that of settled
-views. Every r_m has a prior of `PRIOR` outcomes, by which less comes in each step than in the step
-before. Old outcomes fade. A link whose delays differ from the pool's by more than chance has
-ratios of its own, drawn towards the pool's by `SHRINKAGE` outcomes.
+views. Every r_m has a prior of `PRIOR` outcomes, under which fewer outcomes arrive in each step
+than in the one before. Old outcomes are discounted. A link whose delays differ significantly from
+the pool's has its own ratios, shrunk towards the pool's with a weight of `SHRINKAGE` outcomes.
 
-Where pages depend on the visitor, views are counted for each kind of visitor apart.
+Where pages depend on the visitor, each kind of visitor is counted separately.
 
-Where sales stop coming, because the shop's reports of them are down, links must not look as if they
-had stopped earning: revenue then counts from closed windows only (`sales_are_missing`). Used by
-`pool_run` and `version_pages`.
+When the shop stops reporting sales, links must not look as if they had stopped earning: revenue is
+then counted from closed windows only (`sales_are_missing`). Used by `pool_run` and `version_pages`.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ from slotwise.service.records import SECOND_US
 
 ReadViews = Callable[[FoldPosition, int, int], list[View]]
 Said = tuple[tuple[str, Any], ...]
-"""What a caller said of a visitor; empty where pages do not depend on it."""
+"""A visitor's features as the caller sent them; empty where pages do not depend on them."""
 
 AGES_S = (1, 3, 9, 27, 81, 243, 729, 2_187, 6_561, 19_683, 59_049, 177_147, 531_441, 1_594_323)
 """Ages at which views are read again; only those before a window closes matter."""
@@ -59,45 +58,45 @@ FADING = 1_000.0
 """Outcomes after which older ones weigh 1/e."""
 SHRINKAGE = 20.0
 MAX_DEVIATION = 4.0
-"""Standard deviations by which a link's delays differ before they are its own."""
+"""Standard deviations from the pool's delays beyond which a link has ratios of its own."""
 MAX_BATCH = 500
 """Views of one batch."""
 MAX_BATCHES = 400
 MAX_CELLS = 200_000
-"""Pairs of a kind of visitor and a link in all batches, some 70 MB."""
+"""Pairs of a kind of visitor and a link in all batches, about 70 MB."""
 MAX_KIND_COUNTS = 1_000_000
-"""Kinds of visitors times links that are counted for one version: callers name what they like."""
+"""Kinds of visitors times links counted for one version; callers may send any number of kinds."""
 READS = 12
-"""Batches that are read again for one version; fewer where they have `MAX_READ` views."""
+"""Batches that are read again for one version; fewer if they have `MAX_READ` views."""
 MAX_READ = MAX_BATCH
 EMPTY_READS = 3
 SPANS = 64
-"""Parts of a window in which open views are read after a start."""
+"""Parts into which a window is split to read its open views after a start."""
 _AFTER_EVERY_ID = "~"
 
 FEW_OUTCOMES = 5.0
-"""Clicks or sales that must have come before open views count at their level."""
+"""Clicks or sales that must have arrived before open views count at their level."""
 FEW_SALES, MISSING = 25.0, 0.2
-"""Sales are missing when at least `FEW_SALES` were to come and less than this part came."""
+"""Sales are missing when at least `FEW_SALES` were expected and less than this share arrived."""
 
 
 @dataclass(slots=True, eq=False)
 class _Batch:
-    """Views that were issued after one time, up to another; the ends are in microseconds."""
+    """Views issued after one time, up to another; both times are in microseconds."""
 
     after_us: int
     until_us: int
     links: dict[tuple[Said, str], list[float]] = field(default_factory=dict)
-    """By kind of visitor and link: views, clicks and revenue as a share of the most a click can
-    bring."""
+    """By kind of visitor and link: views, clicks and revenue, as a share of the highest revenue of
+    a click."""
     n_views: int = 0
     n_sales: int = 0
     n_ages: int = 0
-    """Ages of `AGES_S` that all views have reached when they were read last."""
+    """Number of ages of `AGES_S` that all views had reached when they were last read."""
 
 
 class EarlyFeedback:
-    """The batches of open views of one pool, and how fast their feedback comes."""
+    """The batches of open views of one pool, and how quickly their feedback arrives."""
 
     def __init__(self) -> None:
         self._batches: list[_Batch] = []
@@ -105,11 +104,11 @@ class EarlyFeedback:
         self._windows_us = (0, 0)
         self._has_kinds = False
         self._came = np.zeros((len(LEVELS), 2, len(AGES_S)))
-        """By level: outcomes that came by an age, and by the next one, of the same views."""
+        """By level: outcomes of the same views that arrived by an age, and by the next age."""
         self._came_of: dict[str, Floats] = {}
         """The same for each link."""
         self._sales_per_view = [0.0, 0.0]
-        """Links with revenue, and views, of settled pages; old ones fade."""
+        """Links with revenue on settled pages, and settled views; old ones are discounted."""
         self._expected_sales = self._found_sales = 0.0
         self.sales_are_missing = False
 
@@ -125,9 +124,9 @@ class EarlyFeedback:
     ) -> bool:
         """Read new views, and those that have reached the next age; return whether there were any.
 
-        `read` returns at most so many views whose click windows close after one position, up to a
-        time. `weights` are those of slots; none where all slots are alike. Kinds of visitors are
-        counted apart where `has_kinds`.
+        `read` returns a limited number of views whose click windows close after a position, up to a
+        time. `weights` are the slot weights; empty where all slots are alike. Kinds of visitors are
+        counted separately where `has_kinds`.
         """
         settings = pool.settings
         windows_us = settings.click_window_s * SECOND_US, settings.revenue_window_s * SECOND_US
@@ -141,7 +140,7 @@ class EarlyFeedback:
         longest_us = max(windows_us)
         self._batches = [one for one in self._batches if one.after_us + longest_us > now_us]
         due = [one for one in self._batches if self._n_ages(one, now_us) > one.n_ages]
-        due.sort(key=lambda one: one.n_ages)  # the youngest first: they have most to tell
+        due.sort(key=lambda one: one.n_ages)  # youngest first: they yield most new feedback
         n_views = 0
         for batch in due[:READS]:
             if n_views < MAX_READ:
@@ -151,7 +150,7 @@ class EarlyFeedback:
         return n_views > 0
 
     def _start(self, windows_us: tuple[int, int], now_us: int) -> None:
-        """Forget all batches, and read the open views in parts of their window."""
+        """Drop all batches, and split the window of open views into new ones."""
         self._windows_us, longest_us = windows_us, max(windows_us)
         ends = [now_us - longest_us * part // SPANS for part in range(SPANS, -1, -1)]
         self._batches = [
@@ -162,7 +161,7 @@ class EarlyFeedback:
         self._read_to_us = now_us
 
     def _n_ages(self, batch: _Batch, now_us: int) -> int:
-        """Return how many ages before its last window closes the youngest view has reached."""
+        """Return how many ages the youngest view has reached before its last window closes."""
         age_us = min(now_us - batch.until_us, max(self._windows_us))
         return sum(age_s * SECOND_US <= age_us for age_s in AGES_S)
 
@@ -174,7 +173,7 @@ class EarlyFeedback:
         weights: Sequence[float],
         now_us: int,
     ) -> None:
-        """Count the views of a batch by what had come when they reached its latest age."""
+        """Count the views of a batch with the feedback that had arrived by its latest age."""
         n_ages = self._n_ages(batch, now_us)
         click_window_us = self._windows_us[CLICKS]
         after = FoldPosition(
@@ -182,7 +181,7 @@ class EarlyFeedback:
         )
         until_us = batch.until_us + click_window_us
         views = read(after, until_us, MAX_BATCH)
-        if len(views) == MAX_BATCH:  # the rest is read by itself
+        if len(views) == MAX_BATCH:  # the rest becomes a batch of its own
             last_us = views[-1].decision.click_closes_us - click_window_us
             if last_us < batch.until_us:
                 place = self._batches.index(batch)
@@ -218,9 +217,9 @@ class EarlyFeedback:
         return lengths_us == self._windows_us
 
     def _join(self) -> None:
-        """Join neighbours of one age that are short for it; of too many, drop every second.
+        """Join short neighbouring batches of one age; drop every second batch if too many remain.
 
-        The views of a batch that is dropped count when they close.
+        The views of a dropped batch count when their windows close.
         """
         joined: list[_Batch] = []
         for batch in self._batches:
@@ -241,7 +240,7 @@ class EarlyFeedback:
                 last.n_sales += batch.n_sales
             else:
                 joined.append(batch)
-        # Views that are stored late are not missed: a batch without views is read three times.
+        # A batch without views is read three times, so that views stored late are not missed.
         joined = [one for one in joined if one.n_views or one.n_ages < EMPTY_READS]
         is_large = sum(len(one.links) for one in joined) > MAX_CELLS
         self._batches = joined[::2] if is_large or len(joined) > MAX_BATCHES else joined
@@ -249,7 +248,7 @@ class EarlyFeedback:
     # Delays
 
     def learn_settled(self, views: Iterable[View], level: Level) -> None:
-        """Learn from settled views how much comes after the last age before a window closes."""
+        """Learn from settled views how much arrives between the last age and a window's end."""
         window_us = max(self._windows_us[: level + 1])
         if not window_us:
             return
@@ -276,8 +275,8 @@ class EarlyFeedback:
             self._sales_per_view[1] = self._sales_per_view[1] * fading + n_views
 
     def _note_came(self, level: Level, age: int, link_id: str, by: bool, later: bool) -> None:
-        """Note whether an outcome came by an age, if it came by the next one."""
-        if not later:  # perhaps there was a refund since
+        """Record whether an outcome that arrived by the next age had arrived by this age."""
+        if not later:  # it may have been refunded since
             return
         own = self._came_of.setdefault(link_id, np.zeros_like(self._came))
         for came in (self._came, own):
@@ -286,7 +285,7 @@ class EarlyFeedback:
             came[level, 1, age] += 1.0
 
     def shares(self, level: Level, link_id: str | None = None) -> Floats:
-        """Return the share of what a view brings at a level that has come by each age."""
+        """Return the share of a view's outcomes at a level that arrives by each age."""
         return self._shares_of(level, link_id, self._ratios(level))
 
     def _shares_of(self, level: Level, link_id: str | None, pooled: Floats) -> Floats:
@@ -298,7 +297,7 @@ class EarlyFeedback:
                 ratios = pooled.copy()
                 for age in range(n_ages):
                     prior = pooled[age]
-                    if age and not self._came[level, 1, age]:  # no view is as old
+                    if age and not self._came[level, 1, age]:  # no view is that old
                         prior = max(prior, ratios[age - 1])
                     ratios[age] = (came[age] + SHRINKAGE * prior) / (of_all[age] + SHRINKAGE)
         shares = np.ones(len(AGES_S))
@@ -306,12 +305,12 @@ class EarlyFeedback:
         return shares
 
     def _ratios(self, level: Level) -> Floats:
-        """Return which share of what has come by the next age has come by each age."""
+        """Return for each age which share of the outcomes by the next age has arrived."""
         window_us = max(self._windows_us[: level + 1])
         n_ages = sum(age_s * SECOND_US < window_us for age_s in AGES_S)
         ratios = np.ones(n_ages)
         for age in range(n_ages):
-            # Less comes in each step than in the one before, unless views say otherwise.
+            # The prior assumes that fewer outcomes arrive in each step than in the one before.
             prior = (age + 1.0) / (age + 2.0)
             prior = max(prior, ratios[age - 1]) if age else prior
             came, of_all = self._came[level, :, age]
@@ -326,7 +325,7 @@ class EarlyFeedback:
     # Missing sales
 
     def _expect_sales(self, batch: _Batch, n_views: int, n_sales: int, n_ages: int) -> None:
-        """Compare the sales that came since a batch was read last with those expected."""
+        """Compare the sales that arrived since a batch was last read with those expected."""
         sales, settled = self._sales_per_view
         if sales < FEW_SALES or not batch.n_ages:
             return
@@ -335,14 +334,14 @@ class EarlyFeedback:
         self._expected_sales += share * n_views * sales / settled
         self._found_sales += max(n_sales - batch.n_sales, 0)
         if self._expected_sales >= FEW_SALES:
-            # a bool of numpy could not be stored with the version
+            # a numpy bool could not be stored with the version
             self.sales_are_missing = bool(self._found_sales < MISSING * self._expected_sales)
             self._expected_sales = self._found_sales = 0.0
 
     # Counting
 
     def counts(self, link_ids: Sequence[str], closed_until_us: int) -> LinkCounts:
-        """Return what open views of these links count as; those that are settled left out."""
+        """Return the weighted counts of open views of these links, without settled views."""
         total = LinkCounts(*np.zeros((2, len(LEVELS), len(link_ids))))
         for level, _, place, n_views, outcomes in self._counted(link_ids, closed_until_us):
             total.views[level, place] += n_views
@@ -352,7 +351,7 @@ class EarlyFeedback:
     def counts_by_kind(
         self, link_ids: Sequence[str], closed_until_us: int
     ) -> dict[Said, LinkCounts]:
-        """Return the same for each kind of visitor: those with most views, if there are many."""
+        """Return the same by kind of visitor; only those with most views if there are many."""
         seen: defaultdict[Said, float] = defaultdict(float)
         for _, kind, _, n_views, _ in self._counted(link_ids, closed_until_us):
             seen[kind] += n_views
@@ -367,7 +366,7 @@ class EarlyFeedback:
     def _counted(
         self, link_ids: Sequence[str], closed_until_us: int
     ) -> Iterator[tuple[int, Said, int, float, float]]:
-        """Yield level, kind of visitor, place of the link, views and outcomes of open views."""
+        """Yield level, kind of visitor, index of the link, views and outcomes of open views."""
         places = {link_id: place for place, link_id in enumerate(link_ids)}
         for level in LEVELS:
             is_missing = level == REVENUE and self.sales_are_missing
@@ -389,7 +388,7 @@ class EarlyFeedback:
 
 
 def outcomes_by_age(view: View, n_ages: int, first: int = 0) -> dict[str, Floats]:
-    """Return what each clicked link brought by the first ages: a row a level, a column an age.
+    """Return the outcomes of each clicked link by the first ages: a row a level, a column an age.
 
     Columns before `first` are 0: they were read before.
     """

@@ -41,18 +41,17 @@ from slotwise.service.storage.group_commit import GroupCommitter
 from slotwise.service.storage.maintenance import purge
 
 FOLD_SIZE = 1_000
-"""Rounds of one fold: bounds how long the writing thread is busy with it, and how long requests
-wait while its rows are freed."""
+"""Rounds of one fold. Limits how long it occupies the writing thread, and how long requests wait
+while its rows are freed."""
 MAX_FED_ROUNDS = 20_000
-"""Rounds fed to a policy before the next version: a long replay publishes as it goes."""
+"""Rounds fed to a policy before the next version: a long replay publishes versions meanwhile."""
 
 
 def fold_pool(store: Store, committer: GroupCommitter, run: PoolRun, progress: Progress) -> int:
     """Fold everything of a pool that closed by `progress.closed_until_us`.
 
-    Returns how many rounds were folded. A policy that was fed everything before them is fed them as
-    well. A fold that a reset of statistics overtook is refused by the store and left for the next
-    time.
+    Returns how many rounds were folded. A policy that has been fed all earlier rounds is fed these,
+    too. If statistics are reset during a fold, the store refuses it and the next call repeats it.
     """
     pool_id = run.pool_id
     folded = {level: progress.folded.get((pool_id, level), FOLD_START) for level in LEVELS}
@@ -61,7 +60,7 @@ def fold_pool(store: Store, committer: GroupCommitter, run: PoolRun, progress: P
     n_folded = 0
     while batch := list(islice(rounds, FOLD_SIZE)):
         with store.reading() as reader:
-            # Read after `n_resets` was: at worst newer than it, and then the fold is refused.
+            # Read after `n_resets`: if a reset came between the two, the fold is refused.
             reset_times = reader.reset_times(pool_id)
         by_level = _by_level(batch)
         if uncounted and CLICKS in by_level:
@@ -90,7 +89,7 @@ def fold_pool(store: Store, committer: GroupCommitter, run: PoolRun, progress: P
                 uncounted = []
         for level, of_level in by_level.items():
             run.early.learn_settled(of_level, level)
-        # last: a policy may raise, and is fed again later
+        # last, since a policy may raise; it is then fed again later
         run.feed(batch, after=latest_round(folded))
         folded |= {fold.level: fold.until for fold in folds}
         n_folded += len(batch)
@@ -100,7 +99,7 @@ def fold_pool(store: Store, committer: GroupCommitter, run: PoolRun, progress: P
 def _count_delivered(
     store: Store, pool_id: str, floors: Sequence[FloorKey], until: FoldPosition
 ) -> Counters:
-    """Count from the rows what was delivered under floors that the store has no counters of.
+    """Count from the rows the clicks delivered under floors that the store has no counters for.
 
     These are floors that were just set, and all floors of a store of an earlier release.
     """
@@ -121,10 +120,9 @@ def _count_delivered(
 
 
 def feed_missing(store: Store, run: PoolRun, until_us: int) -> int:
-    """Feed the policy the rounds it has not seen yet; return how many it took.
+    """Feed the policy the rounds it has not seen yet; return how many there were.
 
-    That is the whole log for another policy, and after a restart what came after its state was
-    stored.
+    These are all rounds for a new policy, and after a restart those since its state was stored.
     """
     if not run.needs_rounds():
         return 0
@@ -152,11 +150,11 @@ _PURGE_EVERY_US = 60 * SECOND_US
 
 
 class Learner:
-    """Closes windows and lets every pool learn what came in them.
+    """Closes windows and updates every pool with their feedback.
 
-    A changed pool is published at once, all others after the windows that `learn` closes. Of
-    several processes on one store one learns; the others `follow` its versions, and make one of
-    their own, which is not stored, only for a pool that was changed since.
+    A changed pool is published at once, all others after `learn` has closed windows. If several
+    processes share a store, one of them learns; the others `follow` its versions. They make a
+    version themselves, which is not stored, only for a pool that was changed since.
     """
 
     def __init__(
@@ -173,20 +171,20 @@ class Learner:
         self._purge_at_us = 0
         self._sharing = store.sharing
         self._epoch: int | None = None
-        """The epoch that everything known was read in; None while another process learns."""
+        """The epoch in which the pools were read; None while another process learns."""
         self._followed: dict[str, int] = {}
         """By pool, the version of another process that was installed last."""
         self._n_resets = 0
         self.clock_jump_us = 0
         """How far the system's time of day jumped ahead of the service's."""
         self.store_ahead_us = 0
-        """How far the latest time in the store lies ahead: feedback until then is late."""
+        """How far the latest time in the store is ahead; feedback until then counts as late."""
         with store.reading() as reader:
             progress = reader.progress()
         publisher.closed_until_us, self._n_resets = progress.closed_until_us, progress.n_resets
 
     def load(self, pools: Iterable[Pool]) -> None:
-        """Take over pools as the store has them; the last version is drawn from at once."""
+        """Load pools from the store; their last versions are installed at once."""
         for pool in pools:
             with self._store.reading() as reader:
                 run = PoolRun.load(reader, pool, self._publisher.new_seed())
@@ -215,10 +213,10 @@ class Learner:
         self._publisher.close()
 
     def learn(self, now_us: int) -> None:
-        """Close windows up to now, fold them and publish new versions. Reading, and longer.
+        """Close windows up to now, fold them and publish new versions. Reading, and slow.
 
-        What the learning thread does; a test calls it itself. Raises `StoreUnavailable` when
-        the store is away; nothing is lost, the next call goes on.
+        The learning thread calls it; tests call it directly. Raises `StoreUnavailable` when the
+        store is unavailable; nothing is lost, the next call continues.
         """
         with self._learning:
             if not self._leads():
@@ -230,12 +228,12 @@ class Learner:
                 self._n_resets = progress.n_resets
                 self._read_again()
                 for run in self._runs.values():
-                    run.latest = None  # with other counters it would be another version
+                    run.latest = None  # it was made from other counters
             self._publisher.closed_until_us = progress.closed_until_us
             latest_us = max(progress.closed_until_us, progress.latest_us)
             self.store_ahead_us = max(latest_us - now_us, 0)
             for _, run in sorted(self._runs.items()):
-                if self._stopping.is_set():  # the rest is learned after the next start
+                if self._stopping.is_set():  # the rest follows after the next start
                     return
                 with self._publisher.guarding(run, now_us):
                     self._learn_pool(run, progress, now_us)
@@ -269,7 +267,7 @@ class Learner:
                 run.learned_us = self.closed_until_us
 
     def _leads(self) -> bool:
-        """Return whether this process learns; after taking over it reads everything again."""
+        """Return whether this process learns; after taking over, read everything again."""
         if self._sharing is None:
             return True
         before, epoch = self._epoch, self._sharing.epoch
@@ -278,7 +276,7 @@ class Learner:
             self._read_again()
         self._epoch = epoch
         if epoch is not None and epoch != before:
-            _log.info("all pools are learned here now, epoch %d", epoch)
+            _log.info("this process learns all pools from now on, epoch %d", epoch)
         return epoch is not None
 
     def _read_again(self) -> None:
@@ -286,13 +284,13 @@ class Learner:
             self._load_again(pool_id)
 
     def _load_again(self, pool_id: str) -> None:
-        """Replace what is known of a pool by what the store has."""
+        """Reload a pool from the store."""
         known = self._runs[pool_id]
         pool = known.pool
         with self._store.reading() as reader:
             run = PoolRun.load(reader, pool, self._publisher.new_seed())
         with self._publisher.changing:
-            run.pool = known.pool  # it may have changed meanwhile
+            run.pool = known.pool  # it may have changed since
             run.n_failures, run.failure = known.n_failures, ""
             self._runs[pool_id] = run
         now_us = max(self.closed_until_us, pool.settings.changed_us)
@@ -300,11 +298,11 @@ class Learner:
             self._publisher.install(run, now_us)
 
     def read_clock(self, clock: SteadyClock) -> None:
-        """Compare the clock with the system's time of day and keep the difference. Quick."""
+        """Compare the clock with the system's time of day and record the difference. Quick."""
         clock.compare()
         if clock.jump_us and not self.clock_jump_us:
             _log.warning(
-                "the time of day jumped by %.0f s; it is not followed", clock.jump_us / 1e6
+                "the time of day jumped by %.0f s; the service ignores it", clock.jump_us / 1e6
             )
         self.clock_jump_us = clock.jump_us
 
@@ -325,9 +323,9 @@ class Learner:
             self._publisher.publish(run, now_us)
 
     def _purge(self) -> None:
-        """Drop raw rows that are older than they need be, now and then.
+        """Delete raw rows whose retention has ended, from time to time.
 
-        Windows decide how late it is, not the clock: they do not close when it jumps ahead.
+        Closed windows define the age, not the clock: they do not close when it jumps ahead.
         """
         if self._options.retention_days and self.closed_until_us >= self._purge_at_us:
             self._purge_at_us = self.closed_until_us + _PURGE_EVERY_US
@@ -345,7 +343,7 @@ class Learner:
             except (StoreUnavailable, Superseded) as error:
                 _log.info("learning waits: %s", error)
             except Exception:
-                _log.exception("learning failed; it is tried again")
+                _log.exception("learning failed; it will be tried again")
             # A pool that takes long to publish must not keep a core busy all the time.
             took_s = time.thread_time() - started
             rest_s = max(self._options.fold_every_s, 3 * took_s)

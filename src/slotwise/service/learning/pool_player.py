@@ -1,7 +1,7 @@
-"""The player of a pool that learns round by round: started, fed, moved, stored and restored.
+"""The player of a pool that learns round by round: start, feed, move, store and restore it.
 
-`PoolRun` calls it. What a policy learns is in `slotwise.player`; here is how the rows of the store
-become its feedback, and how its state becomes a row. Used by `pool_run` and `publisher`.
+`PoolRun` calls it. The learning itself is in `slotwise.player`; this module turns the rows of the
+store into feedback, and the player's state into a row. Used by `pool_run` and `publisher`.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from slotwise.service.records import ImportedCounts
 
 MANY_BYTES = 1_000_000
 COMPRESSED = zlib.compress(b"", 1)[:2]
-"""How compressed bytes begin; a state that is not compressed begins otherwise."""
+"""First bytes of a compressed state; an uncompressed one never starts with them."""
 STATE_FORMAT = 1
-"""How the state of a policy is written; one in another format is learned again from the rounds."""
+"""Format of a stored state; a state in another format is discarded and all rounds are replayed."""
 
 
 class RoundPosition(NamedTuple):
-    """A place in the sequence: time of closing, then level, then decision id."""
+    """A position in the sequence: closing time, then level, then decision id."""
 
     closes_us: int = 0
     level: Level = CLICKS
@@ -44,7 +44,7 @@ class RoundPosition(NamedTuple):
 
 
 class RunState(msgspec.Struct, frozen=True, kw_only=True):
-    """What a policy fed by rounds needs to go on after a restart."""
+    """What a policy fed by rounds needs to continue after a restart."""
 
     policy: str
     policy_settings: dict[str, Any]
@@ -53,7 +53,7 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     closes_us: int
     level: Level
     decision_id: str
-    """The last outcome taken in: its time of closing, level and decision."""
+    """The last outcome learned: its closing time, level and decision."""
     arrays: dict[str, tuple[tuple[int, ...], bytes]]
     format: int = STATE_FORMAT
     features: dict[str, Any] = msgspec.field(default_factory=dict)
@@ -64,7 +64,7 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     slot_clicks: tuple[float, ...] = ()
     exposure: bytes = b""
     known_us: int = 0
-    """When the counts of the past that it has learned were imported."""
+    """When the imported counts that it has learned were imported."""
     segment_floors: dict[str, dict[str, float]] = msgspec.field(
         name="floors_by", default_factory=dict
     )
@@ -74,13 +74,13 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def encode_state(state: RunState) -> bytes:
-    """Write the state of a policy; a large one is compressed: most links see few of the values."""
+    """Encode the state of a policy; a large one is compressed, since it is mostly sparse."""
     written = msgspec.msgpack.encode(state)
     return zlib.compress(written, 1) if len(written) > MANY_BYTES else written
 
 
 def decode_state(stored: bytes) -> RunState | None:
-    """Read the state of a policy; None when it is in a format of another version of slotwise."""
+    """Decode the state of a policy; None if it is in the format of another release."""
     if stored.startswith(COMPRESSED):
         stored = zlib.decompress(stored)
     try:
@@ -91,14 +91,14 @@ def decode_state(stored: bytes) -> RunState | None:
 
 
 def subject_of(pool: Pool) -> tuple[object, ...]:
-    """Return what a state is about: where it changes, all rounds are learned again."""
+    """Return the settings that a state depends on; if they change, all rounds are replayed."""
     settings = pool.settings
     policy = (settings.policy, settings.policy_settings)
     return *policy, settings.features, slots_of(pool), pool.known_us
 
 
 def slots_of(pool: Pool) -> tuple[object, ...]:
-    """Return what the settings say of slots; nothing where they are alike."""
+    """Return the settings of slots; empty where slots are alike."""
     settings = pool.settings
     if not has_slot_weights(settings):
         return ()
@@ -108,8 +108,8 @@ def slots_of(pool: Pool) -> tuple[object, ...]:
 def needs_rounds(pool: Pool) -> bool:
     """Return whether the policy of a pool must be fed round by round.
 
-    A queue that forgets a surplus is only right when it saw the rounds one by one. Any other
-    policy that needs counts alone learns as much from them, unless slots or visitors differ.
+    A queue that discards a surplus is only correct if it is fed the rounds one by one. Any other
+    policy that needs only counts learns the same from them, unless slots or visitors differ.
     """
     form = pool.policy()
     is_told = form.uses_visitors and bool(pool.settings.features)
@@ -117,7 +117,7 @@ def needs_rounds(pool: Pool) -> bool:
 
 
 class PoolPlayer:
-    """A player on the links of a pool, and the visitors of its next version where they differ."""
+    """A player on the links of a pool, with the latest visitors where its pages depend on them."""
 
     def __init__(self, player: Player) -> None:
         self.player = player
@@ -125,19 +125,19 @@ class PoolPlayer:
 
     @classmethod
     def start(cls, pool: Pool) -> PoolPlayer:
-        """Return a player that has seen no page and knows what was imported."""
+        """Return a player that has seen no page and has learned the imported counts."""
         features = Features.of_json(pool.settings.features)
         problem = pool_problem(pool.settings, len(pool.active), features)
-        assert problem is not None  # nobody has taken a place yet
+        assert problem is not None  # no word has taken a place yet
         started = cls(_player(pool, problem, pool.active))
         started._import(tuple(pool.known_counts()), pool.settings.max_revenue_micros)
         return started
 
     def problem_in(self, pool: Pool) -> Problem | None:
-        """Return the problem of a pool for what is known.
+        """Return the problem of a pool with the values that this player has learned.
 
-        None where the words of an open list leave no place for one that has a floor, and where
-        the policy would need too much memory for the links: all is then learned again.
+        None where an open list has no place left for a word with a floor, and where the policy
+        would need too much memory for the links: all rounds are then replayed.
         """
         player = self.player
         features = player.features if player.uses_visitors else None
@@ -147,14 +147,14 @@ class PoolPlayer:
         return None if is_too_large else problem
 
     def move(self, pool: Pool, counted_from_us: Mapping[str, int]) -> PoolPlayer:
-        """Return a player for the present links; those that were reset since start afresh."""
+        """Return a player for the present links; links that were reset start from nothing."""
         forgotten = frozenset(
             link_id
             for link_id, start_us in counted_from_us.items()
             if pool.links[link_id].counted_from_us != start_us
         )
         player, problem = self.player, self.problem_in(pool)
-        assert problem is not None  # otherwise all is learned again
+        assert problem is not None  # otherwise all rounds are replayed
         if player.pool.links == pool.active and player.problem == problem and not forgotten:
             return self
         links = LinkPool(pool.active)
@@ -170,9 +170,9 @@ class PoolPlayer:
     def feed(self, rounds: Iterable[tuple[View, Level]]) -> None:
         """Learn the outcomes of settled views, each at one level, in this order.
 
-        If the policy raises, nothing is learned: the same rounds can be fed again. A word takes
-        the place of another one exactly after the round that made it frequent, wherever batches
-        end: learning all rounds again gives the same places.
+        If the policy raises, nothing is learned: the same rounds can be fed again. A word of an
+        open list replaces another one directly after the round that made it frequent, wherever
+        batches end: a replay of all rounds assigns the same places.
         """
         player = self.player
         if not (player.uses_visitors and player.can_replace_words):
@@ -192,7 +192,7 @@ class PoolPlayer:
         player.learn_many(batch)
 
     def _feedback(self, rounds: Iterable[tuple[View, Level]]) -> Iterator[PageFeedback]:
-        """Yield rounds as feedback; a word is counted once a view, when its clicks settle."""
+        """Yield rounds as feedback; a word is counted once per view, when its clicks settle."""
         player = self.player
         for view, level in rounds:
             decision = view.decision
@@ -210,7 +210,7 @@ class PoolPlayer:
             )
 
     def _import(self, known: Sequence[tuple[str, ImportedCounts]], max_revenue_micros: int) -> None:
-        """Learn counts of the past; a policy that weighs every page cannot use them."""
+        """Learn imported counts, unless the policy weights every page and cannot use them."""
         player = self.player
         if not known or not player.takes_counts:
             return
@@ -233,7 +233,7 @@ class PoolPlayer:
 
     @property
     def slots_differ(self) -> bool:
-        """Whether links are counted by the slots that they were in."""
+        """Whether links are counted by the slots in which they were shown."""
         return self.player.slots.have_weights
 
     def exposure(self) -> LinkCounts:
@@ -246,7 +246,7 @@ class PoolPlayer:
         return tuple(self.player.slots.order.clicks.tolist()) if self.slots_differ else ()
 
     def save(self, pool: Pool, fed_to: RoundPosition) -> bytes:
-        """Return a player of a pool that was fed up to a round, to be restored after a restart."""
+        """Return the state of the player, fed up to a round, to be restored after a restart."""
         player, arrays = self.player, self.player.save()
         links = [str(link) for link in player.pool.links]
         return encode_state(
@@ -278,8 +278,8 @@ class PoolPlayer:
     def restore(cls, state: bytes, pool: Pool) -> tuple[PoolPlayer, RoundPosition] | None:
         """Return a stored player, moved to the present links, and the last round that it was fed.
 
-        None when it is another policy's or was written by another version of the policy: the
-        player then learns from the first round again.
+        None if it belongs to another policy or to another version of the policy: the player is then
+        fed from the first round again.
         """
         stored = decode_state(state) if state else None
         if stored is None:
@@ -339,7 +339,7 @@ def player_of_counts(pool: Pool, counts: LinkCounts) -> Player:
 
 def _outcomes(view: View, level: Level) -> Mapping[Hashable, float]:
     """Return the outcome of each link that has one, from 0 to 1."""
-    if not view.clicks:  # most pages: nothing can have counted
+    if not view.clicks:  # most pages: no outcome can be positive
         return {}
     decision = view.decision
     if level == CLICKS:

@@ -1,4 +1,4 @@
-"""What is learned of one pool: its counters, the policy's state and the views still open.
+"""What has been learned about one pool: its counters, the policy's state and its open views.
 
 Used by `learner` and `publisher`.
 """
@@ -65,21 +65,21 @@ def pool_counts(pool: Pool, counters: Counters) -> LinkCounts:
 
 
 MAX_GROUPS = 128
-"""Groups of views that are kept apart; of more, the two that are shortest together are joined."""
+"""Maximum number of groups of views; beyond it, the two that are shortest together are joined."""
 STORED_GROUPS = 64
-"""Groups that the views of a window are read in after a start."""
+"""Groups into which the views of a window are read after a start."""
 
 
 class _Group(NamedTuple):
-    """How often links were shown after one time, up to another."""
+    """How often each link was shown after one time, up to another."""
 
     after_us: int
     until_us: int
     shown: Floats
-    """By column; links that are missing at the end were not shown."""
+    """By column; links beyond the end were not shown."""
 
     def share_open(self, window_us: int, now_us: int) -> float:
-        """Return the share of the views whose window is open, as if they came evenly."""
+        """Return the share of views whose window is open, if views are spread evenly."""
         open_us = self.until_us + window_us - now_us
         if open_us <= 0:
             return 0.0
@@ -87,11 +87,11 @@ class _Group(NamedTuple):
 
 
 class OpenViews:
-    """Counts the views of each link that are still open, from what was shown and when.
+    """Counts the open views of each link, from what was shown and when.
 
-    A long window holds more versions than there are groups, so groups are joined; the views of a
-    group close evenly over its time, not all at its end: a step of many views at once would make
-    a queue policy swing.
+    A long window contains more versions than there are groups, so groups are joined. The views of a
+    group are taken to close evenly over its time, not all at its end: many views closing at once
+    would make a queue policy oscillate.
     """
 
     def __init__(self) -> None:
@@ -100,7 +100,7 @@ class OpenViews:
 
     @classmethod
     def stored(cls, reader: StoreReader, pool: PoolSettings, closed_until_us: int) -> OpenViews:
-        """Return the views that a store has of a pool; of very many, an even sample is counted."""
+        """Count the open views of a pool in a store; an even sample if there are very many."""
         window_us = max(pool.click_window_s, pool.revenue_window_s) * SECOND_US
         span_us = max(window_us // STORED_GROUPS, 1)
         since_us = max(closed_until_us - window_us, 0)
@@ -146,14 +146,14 @@ class OpenViews:
     def views(self, link_ids: tuple[str, ...], pool: PoolSettings, now_us: int) -> Floats:
         """Return the open views of these links, a row for clicks and one for revenue.
 
-        Forgets what has closed at both levels.
+        Drops views that have closed at both levels.
         """
         click_window_us = pool.click_window_s * SECOND_US
         revenue_window_us = max(click_window_us, pool.revenue_window_s * SECOND_US)
         self._groups = [
             group for group in self._groups if group.share_open(revenue_window_us, now_us) > 0
         ]
-        columns = np.zeros((2, len(self._columns) + 1))  # the last one: links never shown
+        columns = np.zeros((2, len(self._columns) + 1))  # the last column is for links never shown
         for group in self._groups:
             for row, window_us in enumerate((click_window_us, revenue_window_us)):
                 columns[row, : len(group.shown)] += group.shown * group.share_open(
@@ -162,13 +162,13 @@ class OpenViews:
         return columns[:, [self._columns.get(link_id, -1) for link_id in link_ids]]
 
 
-# Policies that learn from rounds are fed this sequence. It depends on the stored rows alone, so
-# a run that stops anywhere and goes on later, or starts over, learns exactly the same.
+# Policies that learn from rounds are fed this sequence. It depends on the stored rows alone, so a
+# run that stops anywhere and continues later, or starts over, learns exactly the same.
 
 
 _PAGE = 500
 _AFTER_EVERY_ID = "~"
-"""Sorts after every id: no id has a character as late as this one."""
+"""Sorts after every id, since no id contains this character or a later one."""
 
 
 class Round(NamedTuple):
@@ -181,7 +181,7 @@ class Round(NamedTuple):
 def settled_rounds(
     store: Store, pool_id: str, starts: Mapping[Level, FoldPosition], until_us: int
 ) -> Iterator[Round]:
-    """Yield the outcomes that closed by `until_us`, each level after its start."""
+    """Yield the outcomes that closed by `until_us`, those of each level after its start."""
     return heapq.merge(
         *(_of_level(store, pool_id, level, starts[level], until_us) for level in LEVELS),
         key=lambda item: item.position,
@@ -232,7 +232,7 @@ ALL_VISITORS: Segment = ("", "")
 
 
 class Delivered(NamedTuple):
-    """The clicks of the pages that were shown under one floor."""
+    """The clicks of the pages shown under one floor."""
 
     pages: PageCounters = PageCounters()
     since_us: int = 0
@@ -242,7 +242,7 @@ NOTHING_DELIVERED = Delivered()
 
 
 class DeliveredPages:
-    """What was delivered under the floor for all and under each floor of a segment."""
+    """What was delivered under the floor for all visitors and under each floor of a segment."""
 
     def __init__(self, pool: PoolSettings, stored: Mapping[FloorKey, PageCounters]) -> None:
         self._floors: dict[Segment, FloorKey] = {
@@ -251,10 +251,10 @@ class DeliveredPages:
         self._floors |= {key[:2]: key for key in stored}
         self._stored = dict(stored)
         self._of_version: dict[FloorKey, PageCounters] = {}
-        """As the last version has it, for floors that nothing is stored of."""
+        """From the last version, for floors without stored counters."""
 
     def take_version(self, stored: StoredVersion, pool: PoolSettings) -> None:
-        """Use what the last version knew of floors that the store has no counters of."""
+        """Use the last version's counts for floors that the store has no counters for."""
         all_visitors = (*ALL_VISITORS, stored.floor.clicks, stored.delivered_since_us)
         known = [(*all_visitors, stored.delivered)]
         known += [
@@ -269,13 +269,13 @@ class DeliveredPages:
                 self._of_version[key] = pages
 
     def floors(self, pool: PoolSettings) -> tuple[list[FloorKey], list[FloorKey]]:
-        """Return the floors of a pool, and those of them that nothing is stored of."""
+        """Return the floors of a pool, and those of them without stored counters."""
         self.under(pool)
         floors = list(self._floors.values())
         return floors, [key for key in floors if key not in self._stored]
 
     def under(self, pool: PoolSettings) -> Mapping[Segment, Delivered]:
-        """Return what was delivered under the floors of a pool; another floor starts over."""
+        """Return what was delivered under the floors of a pool; a changed floor starts at 0."""
         self._floors = {
             segment: known
             if (known := self._floors.get(segment)) and known[2:4] == floor
@@ -289,7 +289,7 @@ class DeliveredPages:
         }
 
     def add(self, increment: Counters) -> None:
-        """Add what was committed; other floors are dropped, as the store does."""
+        """Add committed counts; counts of other floors are dropped, as in the store."""
         stored = Counters(
             delivered={key: self._stored.get(key, PageCounters()) for key in increment.delivered}
         )
@@ -297,7 +297,7 @@ class DeliveredPages:
 
 
 def _floors(pool: PoolSettings) -> dict[Segment, tuple[float, int]]:
-    """Return the floor of each segment, with the number of slots: other slots start over, too."""
+    """Return the floor of each segment with the number of slots; a change of either starts over."""
     of_segments = {
         (feature, value): (least, pool.slots)
         for feature, of_values in pool.segment_floors.items()
@@ -315,27 +315,27 @@ class Draft(NamedTuple):
     pool: Pool
     counters: Counters
     pages: AveragePages | None
-    """Of the player fed round by round; None for a policy that is rebuilt from counts."""
+    """Made from the player fed round by round; None for a policy that is rebuilt from counts."""
     state: bytes
     open_views: Floats | None
     """By level and link, for a policy whose pages depend on them."""
     version: int
     delivered: Mapping[Segment, Delivered]
     visitors: ForVisitors | None = None
-    """Where pages depend on the visitor; `pages` is then None."""
+    """Set where pages depend on the visitor; `pages` is then None."""
     exposure: LinkCounts | None = None
     """Counts of links weighted by slot, where slots differ."""
     slot_clicks: tuple[float, ...] = ()
     early: LinkCounts | None = None
-    """What open views count as by the feedback that has come: for pages alone, never stored."""
+    """Weighted counts of open views with their feedback so far: used for pages, never stored."""
     sales_missing: bool = False
     within: RuledPage | None = None
-    """What rules and dates of links leave of a page; None where all is free."""
+    """What rules and dates of links allow on a page; None where nothing is restricted."""
     progress: RuleProgress = RuleProgress()
 
 
 class PoolRun:
-    """The knowledge about one pool, and what makes the next version from it.
+    """What has been learned about one pool; makes the draft of its next version.
 
     `pool` may be replaced at any time, by any thread; everything else is guarded by `lock`.
     """
@@ -345,7 +345,7 @@ class PoolRun:
         self.pool_id = pool.settings.pool_id
         self.lock = RLock()
         self.publishing = Lock()
-        """Held while a version is made: one at a time."""
+        """Held while a version is made, so that only one is made at a time."""
         self.were_reset = False
         """Whether the counters must be read again."""
         self.rng = np.random.default_rng(seed)
@@ -357,15 +357,15 @@ class PoolRun:
         """The last version that was published."""
         self.n_failures = 0
         self.failure = ""
-        """What failed when the pool was last learned or published; empty when nothing did."""
+        """What failed when the pool was last updated or published; empty if nothing did."""
         self.shown_to: int | None = None
-        """The place in the store up to which shown links are counted."""
+        """The position in the store up to which shown links are counted."""
         self.closed_until_us = 0
         """Windows that closed by this time are folded."""
         self.learned_us = 0
-        """When learning last came to its end without a failure."""
+        """When learning last completed without a failure."""
         self._known: Pool | None = None
-        """The pool that the policy's state is about."""
+        """The pool for which the policy's state was made."""
         self._fed: PoolPlayer | None = None
         self._stored_state = b""
         self._open_views = OpenViews()
@@ -378,7 +378,7 @@ class PoolRun:
 
     @classmethod
     def load(cls, reader: StoreReader, pool: Pool, seed: np.random.SeedSequence) -> PoolRun:
-        """Return what the store knows of a pool."""
+        """Load a pool's run from the store."""
         run = cls(pool, seed)
         run.knows_open_views = False
         run.counters = reader.counters(run.pool_id)
@@ -390,7 +390,7 @@ class PoolRun:
                 stored = StoredVersion.decode(learned.published)
             except (msgspec.MsgspecError, UnsupportedState):
                 _log.exception(
-                    "the version of pool %s cannot be read; it is made anew", run.pool_id
+                    "the version of pool %s cannot be read; a new one is made", run.pool_id
                 )
                 return run
             run._delivered.take_version(stored, pool.settings)
@@ -414,7 +414,7 @@ class PoolRun:
 
     @property
     def has_goals(self) -> bool:
-        """Whether a rule of the pool has a goal or a budget, whose bound changes all the time."""
+        """Whether a rule of the pool has a goal or a budget, whose bound changes continuously."""
         return any(rule.has_goals for rule in self.pool.settings.rules)
 
     @property
@@ -434,7 +434,7 @@ class PoolRun:
             return None if fed is None else fed.player.knowledge()
 
     def feed(self, rounds: Sequence[Round], after: RoundPosition) -> bool:
-        """Feed the policy rounds that come next after a place; return whether they did."""
+        """Feed the policy rounds that follow a position; return whether they were next."""
         with self.lock:
             fed = self._fed_player()
             if fed is None or self.fed_to != after:
@@ -444,12 +444,12 @@ class PoolRun:
             return True
 
     def floors(self) -> tuple[list[FloorKey], list[FloorKey]]:
-        """Return the present floors, and those of them that nothing is stored of."""
+        """Return the present floors, and those of them without stored counters."""
         with self.lock:
             return self._delivered.floors(self.pool.settings)
 
     def take_delivered(self, increment: Counters) -> None:
-        """Take over what a fold of clicks has stored."""
+        """Add the counts that a fold of clicks has stored."""
         with self.lock:
             self._delivered.add(increment)
 
@@ -461,7 +461,7 @@ class PoolRun:
     ) -> None:
         """Count what rules have delivered, and find the bounds of their goals."""
         with self.lock:
-            pool = self.pool  # others may replace it meanwhile
+            pool = self.pool  # other threads may replace it
             self.progress.count(reader, shown_since, pool, now_us)
             rates: dict[str, float] = {}
             if self.latest is not None:
@@ -471,7 +471,7 @@ class PoolRun:
             self.progress.pace(pool, rates, now_us)
 
     def recall_open_views(self, reader: StoreReader, closed_until_us: int) -> None:
-        """Count the views that are open, by what the store has of them."""
+        """Count the open views from the store."""
         with self.lock:
             self.knows_open_views = True
             fed = self._fed_player()
@@ -479,7 +479,7 @@ class PoolRun:
                 self._open_views = OpenViews.stored(reader, self.pool.settings, closed_until_us)
 
     def read_early(self, reader: StoreReader, now_us: int) -> bool:
-        """Read feedback of open views; return whether there was any to read."""
+        """Read feedback of open views; return whether any was read."""
         with self.lock:
             fed = self._fed_player()
             if not self.pool.active or not self._uses_early(fed):
@@ -506,9 +506,9 @@ class PoolRun:
         return fed.player.takes_counts and is_steady
 
     def draft(self, shown: Shown, now_us: int) -> Draft:
-        """Return all that the next version is made of, to be worked on without the lock."""
+        """Return the draft of the next version, which can be completed without the lock."""
         with self.lock:
-            fed, pool = self._fed_player(), self._known  # others may have replaced the pool since
+            fed, pool = self._fed_player(), self._known  # `pool` may have been replaced
             assert pool is not None
             has_rules = pool.settings.rules or pool.scheduled
             within = pool.ruled_page(now_us, self.progress.paced) if has_rules else None
@@ -549,9 +549,9 @@ class PoolRun:
             )
 
     def last_version(self) -> Version | None:
-        """Return the last version with its pages for visitors; None where those are not known.
+        """Return the last version with its pages for visitors; None if those cannot be restored.
 
-        What is stored of a version has their prices; the rest is in the state of the policy.
+        The stored version contains their prices; the rest is in the state of the policy.
         """
         with self.lock:
             last = self.latest
@@ -569,7 +569,7 @@ class PoolRun:
         return fed.exposure() if fed.slots_differ else pool_counts(pool, self.counters)
 
     def take(self, draft: Draft, version: Version) -> Learned:
-        """Take over a version that was made from a draft; return what to store."""
+        """Record a version that was made from a draft; return what to store."""
         with self.lock:
             self.version = draft.version
             self.latest = version
@@ -593,7 +593,7 @@ class PoolRun:
         if self._fed is None:
             restored = PoolPlayer.restore(self._stored_state, pool)
             self._fed, self.fed_to = restored or (PoolPlayer.start(pool), self.fed_to)
-            self._stored_state = b""  # it may be large, and is not needed again
+            self._stored_state = b""  # may be large, and is not needed again
         elif known is not pool:
             assert known is not None
             starts = {link_id: link.counted_from_us for link_id, link in known.links.items()}

@@ -58,14 +58,14 @@ from slotwise.service.storage.sql_reads import StoreReader
 MAX_DRAWS = 256
 MIN_DRAWS = 64
 DRAWN_LINKS = 2_000_000
-"""Links drawn for one version, where that leaves at least `MIN_DRAWS` draws."""
+"""Links drawn for one version, unless that leaves fewer than `MIN_DRAWS` draws."""
 
 
 def publish(draft: Draft, now_us: int, rng: np.random.Generator) -> Version:
     """Return the version that the policy chooses now.
 
-    A policy that uses open views learns what they are expected to bring. A policy
-    that fails is replaced by the pool's fallback order, and the version says why.
+    A policy that uses open views learns their expected outcomes. If the policy fails, the version
+    has the pool's fallback order and the reason.
     """
     pool, link_ids, version = draft.pool.settings, draft.pool.active, draft.version
     n_links = len(link_ids)
@@ -100,7 +100,7 @@ def publish(draft: Draft, now_us: int, rng: np.random.Generator) -> Version:
     except Exception:
         _log.exception("policy %s of pool %s failed", pool.policy, pool.pool_id)
         fallback = POLICY_FAILED
-    # Without the compiler it is a number of numpy's, which cannot be stored.
+    # Without the compiler it is a numpy number, which cannot be stored.
     price = float(_price(draft, rates, n_slots))
     stored = _stored_version(
         draft.pool,
@@ -129,7 +129,7 @@ def publish(draft: Draft, now_us: int, rng: np.random.Generator) -> Version:
 
 
 def _with_rules(stored: StoredVersion, draft: Draft, now_us: int) -> StoredVersion:
-    """Return a version with what its pages within rules and until an end are made of."""
+    """Return a version with the progress of its rules and of the traffic until its end."""
     progress, settings = draft.progress, draft.pool.settings
     return replace(
         stored,
@@ -153,7 +153,7 @@ def _price(draft: Draft, rates: LinkRates, n_slots: int) -> float:
 
 
 def _for_visitors(stored: StoredVersion, draft: Draft, visitors: ForVisitors) -> StoredVersion:
-    """Return a version with what its pages for visitors are made of, and their price."""
+    """Return a version with the data of its pages for visitors, and their price."""
     pages = visitors.pages
     floors = tuple(_segment_floor(one, draft) for one in visitors.segments)
     return replace(
@@ -168,7 +168,7 @@ def _for_visitors(stored: StoredVersion, draft: Draft, visitors: ForVisitors) ->
 
 
 def _segment_floor(one: OfSegment, draft: Draft) -> SegmentFloor:
-    """Return the state of a segment's floor, as the pool has it."""
+    """Return the state of a segment's floor under the pool's settings."""
     pages, since_us = draft.delivered[one.feature, one.value]
     least = draft.pool.settings.segment_floors[one.feature][one.value]
     n_slots = round(float(one.probabilities.sum()))
@@ -183,7 +183,7 @@ def _segment_floor(one: OfSegment, draft: Draft) -> SegmentFloor:
 
 
 def stand_in(pool: Pool, counters: Counters, version: int, now_us: int, reason: str) -> Version:
-    """Return the fallback order as a version that is never stored; without links it is empty."""
+    """Return the fallback order as a version that is never stored; empty without links."""
     stored = _stored_version(
         pool,
         version,
@@ -209,7 +209,7 @@ def _stored_version(
     settled: LinkRates | None = None,
     rules: PageRules | None = None,
 ) -> StoredVersion:
-    """Return a version; the floor is judged by closed windows, `settled`, where they differ."""
+    """Return a version; `settled`, the rates of closed windows, decide the state of the floor."""
     settings, known = pool.settings, rates if settled is None else settled
     n_slots = min(settings.slots, len(pool.active))
     floor = (probabilities, n_slots, settings.click_floor, delivered.pages, rules)
@@ -233,7 +233,7 @@ def _stored_version(
 
 
 def _words_with_floors(pool: PoolSettings) -> dict[str, tuple[str, ...]]:
-    """Return the words of open lists that are never rare: a version without a run knows them."""
+    """Return the words of open lists that have floors: known even without any feedback."""
     if not pool.segment_floors:
         return {}
     features = Features.of_json(pool.features)
@@ -246,10 +246,10 @@ MAX_FAILURE_CHARS = 300
 
 
 class Publisher:
-    """Knows the run of every pool and publishes its next version.
+    """Holds the run of every pool and publishes its next version.
 
     A changed pool is published at once, in a thread of its own. A pool that fails shows its
-    fallback order and keeps no other from learning.
+    fallback order; the others continue to learn.
     """
 
     def __init__(
@@ -267,7 +267,7 @@ class Publisher:
         self.runs: dict[str, PoolRun] = {}
         """By pool."""
         self.changing = Lock()
-        """Guards which run a pool has, and the pool of a run."""
+        """Guards `runs` and the pool of each run."""
         self._publisher = ThreadPoolExecutor(1, thread_name_prefix="slotwise-publishing")
         self._waiting: dict[str, Future[None]] = {}
         self._sharing = store.sharing
@@ -284,9 +284,9 @@ class Publisher:
 
     @contextmanager
     def guarding(self, run: PoolRun, now_us: int) -> Iterator[None]:
-        """Keep the failure of one pool from all others; its pages come in the fallback order.
+        """Contain the failure of one pool, which then shows its fallback order.
 
-        The store being away is no failure of a pool.
+        An unavailable store is not a failure of a pool.
         """
         try:
             yield
@@ -294,17 +294,17 @@ class Publisher:
             raise
         except Exception as error:
             failure = f"{type(error).__name__}: {error}"[:MAX_FAILURE_CHARS]
-            if failure != run.failure:  # not once a second
-                _log.exception("pool %s cannot be learned, shows its fallback order", run.pool_id)
+            if failure != run.failure:  # do not log it every second
+                _log.exception("pool %s cannot learn and shows its fallback order", run.pool_id)
             run.n_failures += 1
             run.failure, run.latest = failure, None
             failed = stand_in(run.pool, run.counters, run.version, now_us, LEARNING_FAILED)
             self._decider.install(failed)
 
     def change(self, pool: Pool, now_us: int, were_reset: bool = False) -> Future[None]:
-        """Take over a new or changed pool; done when its pages are drawn from a new version.
+        """Publish a new or changed pool; done when its pages are drawn from a new version.
 
-        `were_reset` says that statistics of its links were reset.
+        `were_reset`: whether statistics of its links were reset.
         """
         pool_id = pool.settings.pool_id
         with self.changing:
@@ -327,7 +327,7 @@ class Publisher:
     def _publish_change(self, pool_id: str, now_us: int) -> None:
         with self.changing:
             self._waiting.pop(pool_id, None)
-            run = self.runs[pool_id]  # by now perhaps one that was loaded from the store
+            run = self.runs[pool_id]  # it may have been loaded from the store since
             were_reset, run.were_reset = run.were_reset, False
         with self.guarding(run, now_us):
             if were_reset:
@@ -335,7 +335,7 @@ class Publisher:
             self.install(run, now_us)
 
     def install(self, run: PoolRun, now_us: int) -> None:
-        """Install the present version of a pool: the last one or a new one."""
+        """Install the last version of a pool, or make a new one."""
         last = None if run.is_stale else run.last_version()
         if last is not None:
             self._decider.install(last)
@@ -343,7 +343,7 @@ class Publisher:
             self.publish(run, now_us)
 
     def publish(self, run: PoolRun, now_us: int) -> None:
-        """Make the next version while pages are decided, switch to it and store it."""
+        """Make the next version, without blocking decisions, install it and store it."""
         with run.publishing:
             quotas = self._count_rules(run, now_us)
             draft = run.draft(self._take_shown(run), now_us)
@@ -356,15 +356,15 @@ class Publisher:
                 try:  # queued before any decision that is drawn from it
                     self._committer.submit([SaveLearned(learned=learned)])
                 except StoreUnavailable:
-                    _log.info("version %d of pool %s is not stored", learned.version, run.pool_id)
+                    _log.info("version %d of pool %s was not stored", learned.version, run.pool_id)
             self._decider.install(version)
 
     def drop_shown(self, run: PoolRun) -> None:
-        """Leave out of the next version what was shown until now."""
+        """Exclude the pages shown so far from the next version."""
         self._decider.take_shown(run.pool_id)
 
     def _take_shown(self, run: PoolRun) -> Shown:
-        """Return what was shown since the last version; its links count by all processes."""
+        """Return what was shown since the last version; links are counted over all processes."""
         shown = self._decider.take_shown(run.pool_id)
         if not self._may_store() or self._sharing is None or not run.counts_open_views:
             return shown
@@ -377,9 +377,9 @@ class Publisher:
             return shown
 
     def _count_rules(self, run: PoolRun, now_us: int) -> dict[str, int]:
-        """Count what the links of rules have delivered; other processes read it in the version.
+        """Count what the links of rules have delivered; other processes read it from the version.
 
-        Return how many slots links of hard budgets may have had in all, by rule: none where they
+        Return by rule how many slots links of hard budgets may have had in total; empty if they
         cannot be counted.
         """
         rules = run.pool.settings.rules
@@ -388,7 +388,7 @@ class Publisher:
         shown = dict(self._decider.hard_shown(run.pool_id, now_us))
         with suppress(StoreUnavailable):
             if any(rule.budget is not None and rule.budget.hard for rule in rules):
-                self._committer.commit(())  # what is in `shown` is stored then
+                self._committer.commit(())  # so that what is in `shown` is stored
             is_alone = self._sharing is None
             count = self._committer.committed.shown_since if is_alone else StoreReader.shown_since
             with self._store.reading() as reader:
@@ -398,7 +398,7 @@ class Publisher:
         return {}
 
     def _may_store(self) -> bool:
-        """Return whether versions are stored: by the process that learns, once it has read all."""
+        """Return whether this process stores versions: it learns, and has read everything."""
         sharing = self._sharing
         return sharing is None or (
             sharing.epoch is not None and sharing.epoch == sharing.used_epoch

@@ -1,4 +1,4 @@
-"""Count what the rules of a pool have delivered, and pace their dated goals and budgets by it.
+"""Count what the rules of a pool have delivered, and pace their dated goals and budgets.
 
 Used by `pool_run`.
 """
@@ -17,22 +17,22 @@ from slotwise.service.storage.contract import ShownViews
 from slotwise.service.storage.sql_reads import StoreReader
 
 ShownSince = Callable[[StoreReader, str, int], ShownViews]
-"""Counts what a pool has shown after a place in the store, like `StoreReader.shown_since`."""
+"""Counts what a pool has shown after a position in the store, like `StoreReader.shown_since`."""
 
 
 class RuleProgress:
-    """What the rules of a pool have delivered, and the bounds that their goals ask for now."""
+    """What the rules of a pool have delivered, and the present bounds of their goals."""
 
     def __init__(self, stored: StoredVersion | None = None) -> None:
         self.counts: tuple[RuleCount, ...] = stored.rule_counts if stored else ()
         self.counted_to = stored.counted_to if stored else 0
-        """The place in the store up to which pages are counted."""
+        """The position in the store up to which pages are counted."""
         self.counted_us = stored.counted_us if stored else 0
         self.paced: tuple[PacedRule, ...] = stored.paced_rules if stored else ()
         self.traffic = Traffic(stored.traffic if stored else b"")
 
     def count(self, reader: StoreReader, shown_since: ShownSince, pool: Pool, now_us: int) -> None:
-        """Add to each rule what came since the last call; a new one starts at 0."""
+        """Add to each rule what was delivered since the last call; a new rule starts at 0."""
         before = {(one.name, one.since_us): one for one in self.counts}
         is_counting = bool(before or (pool.settings.until_us and self.counted_us))
         after = self.counted_to if is_counting else 2**62
@@ -53,13 +53,13 @@ class RuleProgress:
         self.counts, self.counted_to, self.counted_us = tuple(counts), shown.until, now_us
 
     def views_to_come(self, pool: Pool, now_us: int) -> float:
-        """Return the page views expected until the pool ends; 0 where that is not known."""
+        """Return the page views expected until the pool ends; 0 if unknown."""
         until_us = pool.settings.until_us
         is_known = until_us > now_us and self.traffic.is_known
         return self.traffic.views_until(now_us, until_us) if is_known else 0.0
 
     def pace(self, pool: Pool, rates: Mapping[str, float], now_us: int) -> None:
-        """Find the bounds of goals and budgets; `rates` are the clicks per view of links."""
+        """Compute the bounds of goals and budgets; `rates` are the clicks per view of links."""
         paced = []
         for one, rule, count in zip(pool.settings.rules, pool.rules(), self.counts, strict=True):
             if one.has_goals:
@@ -77,9 +77,9 @@ def pace_rule(
     pool: PoolSettings,
     now_us: int,
 ) -> PacedRule:
-    """Return the slots that the links of a rule need and may have from now on; knows no store.
+    """Return the slots that the links of a rule need and may have from now on.
 
-    `rate` are the clicks per view that are expected of the links.
+    `rate` is the expected number of clicks per view of the links.
     """
     views, clicks, budget = rule.views_until, rule.clicks_until, rule.budget
     goals = Goals(
@@ -93,7 +93,7 @@ def pace_rule(
     least, most = pace(goals, progress, traffic, rate, now_us)
     quota, slots = -1, float(pool.slots)
     if budget is not None and budget.hard and now_us < budget.until_us:
-        # a click may still come of every open view
+        # every open view may still be clicked
         quota = max(0, budget.clicks - done - (count.open_slots - count.open_clicks))
     return PacedRule(rule.name, min(max(least, 0.0), slots), min(slots, most), quota)
 
@@ -101,7 +101,7 @@ def pace_rule(
 def _count_clicks(
     reader: StoreReader, pool_id: str, count: RuleCount, links: set[object]
 ) -> RuleCount:
-    """Count the clicks of views since a rule was set; those of closed windows for good."""
+    """Count the clicks of views since a rule was set; those of closed windows are final."""
     closed_until_us = reader.progress().closed_until_us
     after_us = max(count.clicks_to_us, count.since_us)
     settled = open_clicks = 0

@@ -1,8 +1,7 @@
-"""What the next version of a pool shows: averages over the pages that a player would choose.
+"""The pages of a pool's next version: averages over the pages that a player would choose.
 
-The publisher and the players of pools call it. A version is drawn from thousands of times before
-the next one, so it needs the probabilities of many pages ahead, not of the next page alone. Used by
-`pool_player`, `pool_run` and `publisher`.
+Thousands of pages are drawn from a version before the next one, so it needs the probabilities of
+many pages ahead, not only of the next page. Used by `pool_player`, `pool_run` and `publisher`.
 """
 
 from __future__ import annotations
@@ -38,44 +37,44 @@ from slotwise.service.records import SECOND_US, DecisionRecord, PoolSettings
 
 DRAWS = 64
 MANY_LINKS, FEW_DRAWS = 1_000, 16
-"""Draws that a page with constraints averages, fewer where each takes longer."""
+"""Draws averaged for a page with constraints; fewer where a draw takes longer."""
 RECENT_VISITORS = 256
-"""Latest visitors that the next rounds are simulated with."""
+"""Number of latest visitors with which the next rounds are simulated."""
 MAX_KINDS = 64
 """Kinds of visitors that a version lists."""
 MAX_ROUNDS_AHEAD = 256
 MIN_ROUNDS_AHEAD = 64
 LINKS_AHEAD = 1_000_000
-"""Links that are scored for one version, where that leaves `MIN_ROUNDS_AHEAD` rounds."""
+"""Links scored for one version, unless that leaves fewer than `MIN_ROUNDS_AHEAD` rounds."""
 MAX_CELLS = 20_000
-"""Pairs of a kind of visitor and a link, at each level, that one version learns of open views."""
+"""Pairs of a kind of visitor and a link, at each level, learned from open views for a version."""
 CHOICES = 64
-"""Choices for a page of a policy that samples, or rounds ahead of one that moves each round."""
+"""Pages averaged for a policy that samples, or rounds ahead for one that moves each round."""
 
 NOTHING_EARLY: Mapping[Said, LinkCounts] = {}
 
 
 class AveragePages:
-    """The pages of a player whose pages do not depend on the visitor; a `PageSolver`."""
+    """A `PageSolver` for a player whose pages do not depend on the visitor."""
 
     def __init__(self, player: Player) -> None:
         self._player = player
 
     def learn_early(self, counts: LinkCounts) -> None:
-        """Learn what open views count as; the player must be a copy that is not stored."""
+        """Learn the weighted counts of open views; the player must be a copy that is not stored."""
         self._player.learn_counts(totals_of(counts, NOBODY))
 
     def plan_for(self, n_views: float) -> None:
-        """Let a policy that uses a horizon plan for so many page views to come."""
+        """Set the number of page views to come for a policy that uses a horizon."""
         player = self._player
         known = player.form.knowledge(player.state)
         player.form = player.form.plan_for(player.state, n_views)
         player.state = player.form.restore(player.problem, known)
 
     def expect_views(self, views: Floats, rates: LinkRates) -> None:
-        """Record what views that are still open are expected to bring, where that steers pages.
+        """Record the expected outcomes of open views, where pages depend on them.
 
-        Before anything has settled nothing can be expected.
+        Nothing is expected before the first views have settled.
         """
         player = self._player
         if player.form.moves_each_round and _has_learned(player.form, player.state):
@@ -88,24 +87,23 @@ class AveragePages:
         rates: LinkRates,
         rules: PageRules | None = None,
     ) -> Floats:
-        """Return the average page over many draws, or over rounds ahead where pages follow others.
+        """Return the average page over many draws, or over rounds ahead if the policy moves.
 
-        One draw is enough for a policy that does not sample. The average is what is rounded and
-        logged, so the logged propensity is exact also for a policy whose every page is certain
-        given its draw.
+        One draw is enough for a policy that does not sample. The average is rounded and logged, so
+        the logged propensity is exact even for a policy whose page is deterministic given its draw.
         """
         player = self._player
         return _average(player.form, player.state, player.problem, rates, rng, n_draws, rules)
 
     def page_within(self, rules: PageRules, rates: LinkRates) -> Floats:
-        """Return the probabilities of all links within rules; as `PageSolver` has it."""
+        """Return the probabilities of all links within rules, as defined by `PageSolver`."""
         n_draws = FEW_DRAWS if len(rates.clicks) > MANY_LINKS else DRAWS
         return self.probabilities(np.random.default_rng(0), n_draws, rates, rules)
 
     def page_probabilities(
         self, free: Links, n_slots: int, pinned: Links, rates: LinkRates
     ) -> Floats:
-        """Return the probabilities of the free links; as `PageSolver` has it."""
+        """Return the probabilities of the free links, as defined by `PageSolver`."""
         player, form = self._player, self._player.form
         n_draws = FEW_DRAWS if len(free) > MANY_LINKS else DRAWS
 
@@ -142,7 +140,7 @@ def _average(
 
 
 def _has_learned(form: Policy, state: Any) -> bool:
-    # what is known of the pool as a whole may start above zero, as a prior does
+    # counts of the pool as a whole may start above zero, because of a prior
     knowledge = form.knowledge(state)
     return any(knowledge[name].any() for name in form.per_link or knowledge)
 
@@ -152,14 +150,14 @@ def _by_level(rates: LinkRates) -> Floats:
 
 
 def totals_of(counts: LinkCounts, visitor: Visitor) -> Iterator[LinkTotals]:
-    """Yield counts by level, of the links that have been seen."""
+    """Yield the counts of links that have been shown, by level."""
     for level, (views, sums) in enumerate(zip(counts.views, counts.sums, strict=True)):
         seen = np.flatnonzero(views > 0)
         yield LinkTotals(visitor, level, seen, views[seen], sums[seen])
 
 
 class OfSegment(NamedTuple):
-    """What is known of visitors with one value of a feature, who have a floor of their own."""
+    """Estimates for the visitors of a segment that has its own floor."""
 
     feature: str
     value: str
@@ -184,7 +182,7 @@ class _SegmentSeen:
 
 
 class ForVisitors(NamedTuple):
-    """What a version shows to each visitor, and on average over the latest visitors."""
+    """The pages of a version for each visitor, and their average over the latest visitors."""
 
     pages: PagesForVisitors
     words: dict[str, tuple[str, ...]]
@@ -197,10 +195,10 @@ class ForVisitors(NamedTuple):
 
 
 class VisitorsAhead:
-    """The latest visitors of a pool, which its player simulates the next rounds with.
+    """The latest visitors of a pool, with which its player simulates the next rounds.
 
-    slotwise's own policies for visitors publish scores and prices. For one of another package, the
-    page of a visitor is what its own `choose` says.
+    slotwise's own policies for visitors publish scores and prices. For a policy of another package,
+    the page of a visitor comes from its own `choose`.
     """
 
     def __init__(self, player: Player) -> None:
@@ -213,7 +211,7 @@ class VisitorsAhead:
         self._opened_us = 0
         self._recent: deque[tuple[int, ...]] = deque(maxlen=RECENT_VISITORS)
         self._making: Any = None
-        """What makes pages of the state of one of slotwise's own policies."""
+        """Makes pages from the state of one of slotwise's own policies."""
         if isinstance(form, PacedBayesVisitors):
             self._making = visitor_pages
 
@@ -233,7 +231,7 @@ class VisitorsAhead:
         self._recent = deque(latest, maxlen=RECENT_VISITORS)
 
     def note_shown(self, views: Sequence[DecisionRecord], pool: PoolSettings, now_us: int) -> None:
-        """Record the latest views, which fade as if windows closed at a constant rate."""
+        """Record the latest views; open views decay as if windows closed at a constant rate."""
         passed_s = max(now_us - self._opened_us, 0) / SECOND_US
         windows_s = (pool.click_window_s, max(pool.click_window_s, pool.revenue_window_s))
         for open_values, window_s in zip(self._open_values, windows_s, strict=True):
@@ -270,7 +268,7 @@ class VisitorsAhead:
     ) -> ForVisitors:
         """Return what the next version shows to each visitor.
 
-        `early` is what open views of each kind of visitor count as; `rates` contain it.
+        `early` has the weighted counts of open views by kind of visitor; `rates` include them.
         """
         problem, features = self.player.problem, self.player.features
         nobody = tuple(features.stored_places({}, is_counted=False))
@@ -301,7 +299,7 @@ class VisitorsAhead:
         return ForVisitors(pages, features.words, probabilities, clicks, told, kinds)
 
     def pages_at(self, prices: Floats, rates: LinkRates) -> PagesForVisitors:
-        """Return the pages of what was learned, at prices of a version that was stored."""
+        """Return the pages of the learned state at the prices of a stored version."""
         if self._making is None:
             return ChosenPages(self.player.copy(), rates)
         return self._pages(self.player, Open(self._open_links, self._open_values), prices)
@@ -311,7 +309,7 @@ class VisitorsAhead:
         return self._open_links.tobytes(), self._open_values.tobytes()
 
     def take_open(self, links: bytes, values: bytes) -> None:
-        """Take back open views that were stored, where they are of the same links and values."""
+        """Restore stored open views if they have the same links and values."""
         for array, stored in ((self._open_links, links), (self._open_values, values)):
             if len(stored) == array.nbytes:
                 array[:] = np.frombuffer(stored, array.dtype).reshape(array.shape)
@@ -327,10 +325,10 @@ class VisitorsAhead:
         visitors: Links,
         early: Mapping[Said, LinkCounts],
     ) -> PagesForVisitors:
-        """Return pages at the prices of the next rounds, which are those of `visitors`.
+        """Return pages at the prices of the next rounds, simulated with `visitors`.
 
-        Links are scored by what open views have brought so far. What is owed to floors is that of
-        settled views, with the clicks that all open ones are expected to bring.
+        Links are scored with the feedback of open views so far. The clicks owed to floors are those
+        of settled views, less the clicks expected from all open ones.
         """
         player = self.player
         if self._making is None:
@@ -349,9 +347,9 @@ class VisitorsAhead:
         return pages.with_prices(self._making.prices_ahead(*ahead_of))
 
     def _with_early(self, early: Mapping[Said, LinkCounts], opened: Open) -> tuple[Player, Open]:
-        """Return a copy that has learned from open views, and what is left of them.
+        """Return a copy that has learned from open views, and the views that remain open.
 
-        Where visitors are of too many kinds, those with most views are learned from.
+        If there are too many kinds of visitors, only those with most views are used.
         """
         player, n_cells = self.player, 0
         learner = player.move(player.problem, player.pool)
@@ -378,11 +376,11 @@ class VisitorsAhead:
     def _of_segment(
         self, pages: PagesForVisitors, floor: int, seen: _SegmentSeen, rates: LinkRates
     ) -> OfSegment:
-        """Return what is known of a segment, on average over its latest visitors."""
+        """Return the estimates for a segment, averaged over its latest visitors."""
         problem, features = self.player.problem, self.player.features
         place, _ = problem.segment_floor_places[floor]
         feature, value = features.label(place)
-        if not seen.n_visitors:  # then for a visitor with nothing else known
+        if not seen.n_visitors:  # use a visitor with no other features
             only = features.stored_places({feature: value}, is_counted=False)
             page, _ = pages.page(np.array(only, np.int64), pages.links, problem.n_slots)
             seen.add(page, pages.rate[0], 1)
@@ -398,27 +396,27 @@ class VisitorsAhead:
 
 
 class ChosenPages:
-    """What a version shows to each visitor by the policy's own `choose`, on a player of its own.
+    """The pages of a version by the policy's own `choose`, on a separate player.
 
     slotwise's own policies for visitors publish scores and prices instead (`VisitorPages`), which
-    is quicker than choosing again for every visitor. Not safe for threads.
+    is quicker than choosing again for every visitor. Not thread-safe.
     """
 
     def __init__(self, player: Player, rates: LinkRates) -> None:
         self._player, problem = player, player.problem
         self.links = np.arange(problem.n_links)
         self.rate: Floats = _by_level(rates)
-        """What each link brings a view, by level: the same for all visitors."""
+        """Each link's outcome per view, by level: the same for all visitors."""
         self.rewards = np.array([0.0, 1.0])
         self.prices = np.zeros(1 + len(problem.segment_floor_places))
-        """None are known, but a version whose pages depend on visitors is stored with some."""
+        """Zeros, since there are no prices, but a version for visitors is stored with some."""
         price = solve_page(rates, problem.n_slots, problem.click_floor).shadow_price
         self.shadow_price = float(price)
 
     def page(self, visitor: Visitor, links: Visitor, n_slots: int) -> tuple[Floats, float]:
         """Return the inclusion probabilities of some links for a visitor, and expected clicks.
 
-        Where the page is not a whole one, the whole page is scaled to the links and slots left.
+        If links or slots are missing, the whole page is scaled to those that remain.
         """
         problem, whole = self._player.problem, self._whole(visitor)
         is_whole = len(links) == len(whole) and n_slots == problem.n_slots
@@ -438,7 +436,7 @@ class ChosenPages:
         return average_probabilities(form, state, rng, CHOICES, asked, rules)
 
     def scores(self, links: Visitor) -> Floats:
-        """Return what the links are worth to the visitor of the last page."""
+        """Return the scores of the links for the visitor of the last page."""
         worth = np.zeros(len(links))
         switching(type(self._player.form).rank)(self._player.state, links, worth)
         return worth
