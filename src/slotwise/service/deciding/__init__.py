@@ -1,4 +1,4 @@
-"""From a version to one page: constraints, pages and their solutions, and the decider.
+"""Deciding: check the constraints of a page, solve it for a version and draw it.
 
 May import `storage`, `counting`, versions and the service's records; never `learning`.
 """

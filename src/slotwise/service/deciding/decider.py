@@ -42,7 +42,7 @@ from slotwise.service.storage.contract import AppendDecision, Store
 from slotwise.service.storage.group_commit import GroupCommitter
 
 NOBODY = KnownVisitor((), {}, {})
-"""Every visitor of a pool without features."""
+"""The visitor of every page of a pool without features."""
 NOTHING_SAID: Mapping[str, Any] = MappingProxyType({})
 
 _RANDOM_BYTES = 8
@@ -50,7 +50,7 @@ _BLOCK = 512
 
 
 class DecisionIds:
-    """Makes ids of a time and 64 random bits; not safe for threads by itself.
+    """Makes ids from a time and 64 random bits; not thread-safe.
 
     Random bits are read from the system for many ids at once, since a call costs more than an id.
 
@@ -79,11 +79,11 @@ MAX_RECENT = 50_000
 
 
 class DecisionsById:
-    """Finds decisions in memory, among those that are being made, and in the store.
+    """Finds decisions in memory, in progress, and in the store.
 
-    A store that does not answer within `LOOK_UP_S` counts as away for `REST_S`. A decision that is
-    made meanwhile is *unconfirmed*: another replica may have made and stored another one. It is
-    looked up again when it is next asked for, and what is stored wins.
+    A store that does not answer within `LOOK_UP_S` is not asked again for `REST_S`. A decision made
+    meanwhile is *unconfirmed*: another replica may have stored another decision with its id. It is
+    looked up again at its next request, and a stored decision takes precedence.
     """
 
     LOOK_UP_S = 0.1
@@ -106,7 +106,7 @@ class DecisionsById:
         return time.monotonic() < self._rests_until_s
 
     def recent(self, decision_id: str) -> DecisionRecord | None:
-        """Return a decision that is in memory and need not be looked up. Quick."""
+        """Return a decision that is in memory and confirmed. Quick."""
         return None if decision_id in self._unconfirmed else self._recent.get(decision_id)
 
     def has(self, decision_id: str) -> bool:
@@ -114,7 +114,7 @@ class DecisionsById:
         return decision_id in self._recent
 
     def remember(self, decision: DecisionRecord) -> None:
-        """Keep a decision in memory; the oldest one is dropped for it. Quick."""
+        """Cache a decision; the oldest one is evicted. Quick."""
         with self._lock:
             while len(self._recent) >= MAX_RECENT:
                 oldest = next(iter(self._recent))
@@ -123,9 +123,9 @@ class DecisionsById:
             self._recent[decision.decision_id] = decision
 
     def find_or_make(self, decision_id: str, make: Callable[[], DecisionRecord]) -> DecisionRecord:
-        """Return the decision of an id; `make` one, and remember it, where there is none. Reading.
+        """Return the decision of an id; if there is none, `make` one and cache it. Reading.
 
-        Of several that ask at once one makes it and the others wait.
+        Concurrent calls with the same id share one decision.
         """
         if not is_id(decision_id):
             raise InvalidInput.of("decision_id", ID_RULE, decision_id)
@@ -140,7 +140,7 @@ class DecisionsById:
         return decision.result()
 
     def close(self) -> None:
-        """Leave look-ups that the store does not answer."""
+        """Abandon look-ups that the store does not answer."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _find_or_make_first(
@@ -156,7 +156,7 @@ class DecisionsById:
                 stored = self._in_time(self._look_up, decision_id)
                 if stored is None:
                     known = known or make()
-                    if self._store.sharing is not None:  # another replica may have been asked, too
+                    if self._store.sharing is not None:  # another replica may have decided it
                         stored = self._in_time(self._flush_and_look_up, decision_id)
                 is_confirmed = True
             decision = stored or known or make()
@@ -176,13 +176,13 @@ class DecisionsById:
             return reader.decision(decision_id)
 
     def _flush_and_look_up(self, decision_id: str) -> DecisionRecord | None:
-        self._committer.commit(())  # with it, everything that was queued before
+        self._committer.commit(())  # waits for everything queued before
         return self._look_up(decision_id)
 
     def _in_time(
         self, read: Callable[[str], DecisionRecord | None], decision_id: str
     ) -> DecisionRecord | None:
-        """Read in another thread, which the store may block; raise `StoreUnavailable` then."""
+        """Read in another thread; raise `StoreUnavailable` if the store blocks it."""
         if self.store_hangs:
             raise StoreUnavailable("the store does not answer")
         reading = self._threads.submit(read, decision_id)
@@ -195,32 +195,32 @@ class DecisionsById:
 
 
 PROPOSED_US = DAY_US
-"""How long after it was proposed a page may still become a view."""
+"""How long after its proposal a page may still become a view."""
 HELD_US = 600 * SECOND_US
-"""How long a proposed page holds back clicks of a hard budget. Pages are seen within seconds, and
-whoever has the public key of a page could hold back a whole budget with pages that nobody sees."""
+"""How long a proposed page reserves clicks of a hard budget. Pages are seen within seconds, and the
+holder of a page's public key could otherwise reserve a whole budget with unseen pages."""
 
 MAX_LATEST = 250
-"""Pages whose links are counted together: the sum is cheaper than its terms."""
+"""Pages whose links are counted in one batch, which is cheaper than one by one."""
 MAX_VIEWS = 5_000
-"""Views of visitors that differ which are kept between two versions of a pool."""
+"""Views of different visitors that are recorded between two versions of a pool."""
 
 _shown = attrgetter("shown")
 _link_id = attrgetter("link_id")
 
 
 class ShownSince:
-    """The pages of one pool; not safe for threads by itself.
+    """The pages that one pool has shown since the last version; not thread-safe.
 
-    A page view only adds to `latest`. Whoever makes it longer than `MAX_LATEST` calls `count`.
-    Mixes that are drawn from often count their pages themselves.
+    A page view only adds to `latest`. The caller that makes it longer than `MAX_LATEST` calls
+    `count`. Mixes that are drawn from often count their pages themselves.
     """
 
     def __init__(self) -> None:
         self.latest: list[DecisionRecord] = []
         """Pages that are not counted yet."""
         self.mixes: set[PageMix] = set()
-        """Those that have counted pages."""
+        """Mixes that have counted pages."""
         self._counted: Counter[str] = Counter()
         self._views: deque[DecisionRecord] = deque(maxlen=MAX_VIEWS)
 
@@ -231,7 +231,7 @@ class ShownSince:
         self._views.extend(decision for decision in latest if decision.segment)
 
     def take_counts(self) -> None:
-        """Take over what the mixes have counted; nobody may draw from them meanwhile."""
+        """Collect the counts of the mixes; no other thread may draw from them meanwhile."""
         for mix in self.mixes:
             self._counted.update(mix.take_shown())
 
@@ -249,9 +249,9 @@ Result = TypeVar("Result")
 
 
 class _Asked(NamedTuple):
-    """A request for a page: version, constraints, the same as text, visitor and key.
+    """A request for a page: version, constraints, constraints as text, visitor and key.
 
-    `pages` are those to draw from, where they are known already.
+    `pages` are those to draw from, if already solved.
     """
 
     installed: InstalledVersion
@@ -263,7 +263,7 @@ class _Asked(NamedTuple):
 
 
 class Decider:
-    """Draws the pages of all pools from the versions that are installed."""
+    """Draws the pages of all pools from the installed versions."""
 
     def __init__(self, store: Store, committer: GroupCommitter, rng: np.random.Generator) -> None:
         self._committer = committer
@@ -274,17 +274,17 @@ class Decider:
         self._shown: dict[str, ShownSince] = {}
         """By pool."""
         self._asked_last: dict[str, _Asked] = {}
-        """The last request of each key without constraints: most often it comes again."""
+        """The last request of each key without constraints, which is usually repeated."""
         self._ids = DecisionIds()
         self._by_id = DecisionsById(store, committer)
         self._renewing = Lock()
         self._hard_shown: dict[str, Counter[str]] = {}
         """By pool and rule with a hard budget, the slots of its links since the start."""
         self._proposed: dict[str, dict[str, tuple[int, dict[str, int]]]] = {}
-        """By pool and id, when a page with such links was proposed, until it is seen."""
+        """By pool and id, when a page with such links was proposed; removed when it is seen."""
         self._threads = ThreadPoolExecutor(N_THREADS, thread_name_prefix="slotwise-deciding")
         self._id_threads = ThreadPoolExecutor(N_THREADS, thread_name_prefix="slotwise-ids")
-        """Pages with an id may wait for the store; those with pins and exclusions must not."""
+        """Two threads, since pages with an id may wait for the store and others must not."""
 
     def install(self, version: Version) -> None:
         """Draw the pool's next pages from this version."""
@@ -299,7 +299,7 @@ class Decider:
             averages.add(installed)
 
     def renew(self, pool_id: str, now_us: int) -> None:
-        """Draw from the same version with other links once one of them starts or ends."""
+        """Install the same version with other links once one of them starts or ends."""
         if now_us < self.installed(pool_id).until_us:
             return
         with self._renewing:
@@ -326,7 +326,7 @@ class Decider:
         return installed
 
     def averages(self, pool_id: str) -> AveragedVersion:
-        """Return the latest versions of a pool as one, the same for a minute. Quick."""
+        """Return the average of a pool's latest versions, renewed once a minute. Quick."""
         self.installed(pool_id)
         return self._averages[pool_id].kept
 
@@ -348,11 +348,11 @@ class Decider:
     ) -> DecisionRecord:
         """Choose a page from the present version and queue it for the next commit. Reading.
 
-        The same `decision_id` asked again for the same page gets the same answer, also when both
-        ask at once; asked for something else it raises `Conflict`.
-        Unknown ids in `exclude` are ignored: a page may know links that are gone.
-        Raises `UnknownPool` (also for an archived pool), `UnknownLink` for a pin,
-        `InvalidInput` for positions, slots and what is said of the visitor.
+        A repeated request with the same `decision_id` gets the same page, also when both are
+        concurrent; a different request with that id raises `Conflict`. Unknown ids in `exclude` are
+        ignored: a caller may name links that were deleted. Raises `UnknownPool` (also for an
+        archived pool), `UnknownLink` for a pin, `InvalidInput` for positions, slots and the
+        visitor's features.
         """
         self.renew(pool_id, now_us)
         asked = self._asked(pool_id, exclude, pin, slots, visitor, key_id)
@@ -374,9 +374,9 @@ class Decider:
         visitor: Mapping[str, Any] = NOTHING_SAID,
         key_id: str = "",
     ) -> DecisionRecord | None:
-        """Decide as `decide` does, or return None where that takes more than memory. Quick.
+        """Decide as `decide` does, or return None where memory alone is not enough. Quick.
 
-        It takes more to look an id up in the store and to solve a page with new constraints, or
+        It is not enough to look up an id in the store, and to solve a page with new constraints or
         after a link has started or ended.
         """
         if now_us >= self.installed(pool_id).until_us:
@@ -396,7 +396,7 @@ class Decider:
     def beside(
         self, function: Callable[Arguments, Result], *args: Arguments.args, **rest: Arguments.kwargs
     ) -> Future[Result]:
-        """Call `decide` without an id, or `propose`, in a thread of their own."""
+        """Call `decide` without an id, or `propose`, in another thread."""
         return self._threads.submit(function, *args, **rest)
 
     def beside_by_id(
@@ -411,7 +411,7 @@ class Decider:
         return self._by_id.store_hangs
 
     def close(self) -> None:
-        """Finish what is decided beside."""
+        """Finish the decisions of other threads."""
         self._threads.shutdown()
         self._id_threads.shutdown()
         self._by_id.close()
@@ -441,14 +441,14 @@ class Decider:
     def proposes_at_once(
         self, pool_id: str, slots: int | None, visitor: Mapping[str, Any] = NOTHING_SAID
     ) -> bool:
-        """Return whether `propose` takes no more than memory. Quick."""
+        """Return whether `propose` needs only memory. Quick."""
         asked = self._asked(pool_id, (), (), slots, visitor)
         return slots is None and asked.installed.has_pages_for(asked.constraints)
 
     def record_view(self, proposed: DecisionRecord, now_us: int) -> None:
         """Queue a proposed page that was seen; its windows start now. Quick.
 
-        Called again for the same page, it changes nothing: the first view stays.
+        A second call for the same page changes nothing.
         """
         later_us = now_us - proposed.issued_us
         seen = replace(
@@ -480,7 +480,7 @@ class Decider:
         visitor: Mapping[str, Any],
         key_id: str = "",
     ) -> _Asked:
-        """Check what is asked of a page."""
+        """Check a request for a page."""
         installed = self.installed(pool_id)
         if installed.pool.settings.archived:
             raise UnknownPool(f"the pool {pool_id!r} is archived")
@@ -513,10 +513,10 @@ class Decider:
     def _draw_within_budget(
         self, asked: _Asked, pages: _Pages, now_us: int, decision_id: str | None
     ) -> tuple[DecisionRecord, _Pages]:
-        """Draw a page that hard budgets have clicks for, and count it; under the lock."""
+        """Draw a page within the hard budgets, and count it; the caller has the lock."""
         decision = self._draw(asked, pages, now_us, decision_id)
         while asked.installed.hard and (spent := self._spent(asked.installed, decision)):
-            # Rare: the budget of a rule ends, and its links are left out from here on.
+            # Rare: the budget of a rule is spent, and its links are left out from now on.
             asked = asked._replace(installed=self._restrict(asked.installed, now_us, spent))
             pages = self._pages(asked)
             decision = self._draw(asked, pages, now_us, decision_id)
@@ -531,7 +531,7 @@ class Decider:
         }
 
     def _spent(self, installed: InstalledVersion, decision: DecisionRecord) -> set[str]:
-        """Return the rules whose hard budget is too small for a page; count it where none is."""
+        """Return the rules whose hard budget is too small for a page; if none, count it."""
         shown = self._hard_shown.setdefault(decision.pool_id, Counter())
         slots = self._hard_slots(installed, decision)
         spent = {name for name, _, most in installed.hard if shown[name] + slots[name] > most}
@@ -540,7 +540,7 @@ class Decider:
         return spent
 
     def _restrict(self, last: InstalledVersion, now_us: int, spent: set[str]) -> InstalledVersion:
-        """Draw from the same version without the links of rules whose budget is spent."""
+        """Install the same version without the links of rules whose budget is spent."""
         restricted = InstalledVersion(last.made_of, last, now_us, last.spent | spent)
         pool_id = last.pool.settings.pool_id
         if self._installed.get(pool_id) is last:
@@ -549,9 +549,9 @@ class Decider:
         return restricted
 
     def hard_shown(self, pool_id: str, now_us: int) -> Mapping[str, int]:
-        """Return the slots that links of rules with a hard budget have had in all, by rule.
+        """Return the total slots that links of rules with a hard budget have had, by rule.
 
-        Without those of proposed pages that may still be seen: no store knows of them.
+        Proposed pages that may still be seen are not included: they are in no store.
         """
         with self._lock:
             shown = Counter(self._hard_shown.get(pool_id, {}))
@@ -565,7 +565,7 @@ class Decider:
 
     @staticmethod
     def _same(known: DecisionRecord, asked: _Asked) -> DecisionRecord:
-        """Return the decision of an id, unless it was made for something else."""
+        """Return the decision of an id, or raise `Conflict` if it was made for another request."""
         pool_id = asked.installed.pool.settings.pool_id
         this_request = (pool_id, asked.text, asked.known.values)
         if (known.pool_id, known.asked, known.visitor) != this_request:
@@ -574,7 +574,7 @@ class Decider:
 
     @staticmethod
     def _pages(asked: _Asked) -> _Pages:
-        """Return the pages to draw from: the policy's, and one at random for the holdout."""
+        """Return the pages to draw from: the policy's, and a random one for the holdout."""
         installed, constraints = asked.installed, asked.constraints
         page = installed.page(constraints)
         return page, installed.holdout_page(
@@ -623,7 +623,7 @@ class Decider:
     def _count_shown(
         self, decision: DecisionRecord, page: PageMix | HoldoutMix | None = None
     ) -> None:
-        """Count a page, in the mix that it was just drawn from where that can count it."""
+        """Count a page, in the mix that it was just drawn from if that can count."""
         shown = self._shown.get(decision.pool_id)
         if shown is None:
             shown = self._shown[decision.pool_id] = ShownSince()

@@ -50,13 +50,13 @@ MIN_CACHED_CONSTRAINTS = 16
 MAX_CACHED_VISITORS = 2_048
 NEVER = 2**63
 CACHED_LINKS = 500_000
-"""The pages with constraints that a version keeps have at most this many links together."""
+"""Maximum total number of links of the pages with constraints that a version caches."""
 
 
 class InstalledVersion:
     """The probabilities of all links of one version, and pages for callers with constraints.
 
-    Any thread may ask for a page; drawing from one is for one thread at a time.
+    Any thread may get a page; only one thread at a time may draw from it.
     """
 
     def __init__(
@@ -66,12 +66,12 @@ class InstalledVersion:
         now_us: int | None = None,
         spent: Iterable[str] = (),
     ) -> None:
-        """Make the pages at a time; links of the rules in `spent` are left out."""
+        """Make the pages for a time; links of the rules in `spent` are left out."""
         self.pool, self.stored, self._solver, visitors, quotas = self.made_of = version
         stored = self.stored
         now_us = stored.published_us if now_us is None else now_us
         self.until_us = self.pool.next_date(now_us) or NEVER
-        """When a link starts or ends: from then on another installed of the version is needed."""
+        """When a link next starts or ends: the version must then be installed again."""
         self.version = stored.version
         self.policy = stored.policy
         self.link_ids = stored.link_ids
@@ -90,7 +90,7 @@ class InstalledVersion:
             if one.budget is not None and one.budget.hard and now_us < one.budget.until_us
         ]
         self.hard = [one for one in hard if one[2] > 0 and one[0] not in self.spent]
-        """Rules with a hard budget: name, links, and how many slots they may have had in all."""
+        """Rules with a hard budget: name, links, and how many slots they may have in total."""
         spent_links = {link for name, links, most in hard for link in links} - {
             link for one in self.hard for link in one[1]
         }
@@ -127,7 +127,7 @@ class InstalledVersion:
         self.prepare(NO_CONSTRAINTS)
 
     def _make_usual_page(self, now_us: int) -> PageMix:
-        """Return the page without constraints: the version's own where nothing differs."""
+        """Return the page without constraints: the version's own if no link or rule changed."""
         constraints, stored = self._usual_constraints, self.stored
         if stored.fallback:
             return self._fallback_page(constraints, stored.fallback)
@@ -146,7 +146,7 @@ class InstalledVersion:
         return self._logged_page(constraints, rest, *page)
 
     def has_pages_for(self, constraints: PageConstraints) -> bool:
-        """Return whether the pages with given constraints are solved already. Quick."""
+        """Return whether the pages with given constraints are already solved. Quick."""
         if constraints is NO_CONSTRAINTS or constraints == NO_CONSTRAINTS:
             return True
         constraints = self._completed(constraints)
@@ -163,7 +163,7 @@ class InstalledVersion:
         return self._visitors is not None
 
     def prepare(self, constraints: PageConstraints) -> None:
-        """Solve the pages with given constraints, unless that was done before."""
+        """Solve the pages with given constraints, unless they are cached."""
         self.page(constraints)
         if self._pool.holdout:
             self.holdout_page(constraints)
@@ -175,7 +175,7 @@ class InstalledVersion:
         return self._cached(self._pages, self._completed(constraints), self._solve)
 
     def holdout_page(self, constraints: PageConstraints) -> PageMix | HoldoutMix:
-        """Return the page with given constraints for a visitor of the holdout: uniform play."""
+        """Return the uniformly random page with given constraints for a holdout visitor."""
         if constraints.visitor:
             of_visitor = self.page(constraints)
             if isinstance(of_visitor, VisitorMix):
@@ -203,7 +203,7 @@ class InstalledVersion:
             return self._visitors.probabilities(self.known_visitors.places(visitor), ruled)
 
     def rates_of_kinds(self, n_kinds: int) -> list[tuple[float, VisitorPage]]:
-        """Return the share and the rates of the most frequent kinds that the version lists."""
+        """Return the share and the rates of the version's most frequent kinds of visitors."""
         if self._visitors is None:
             return []
         kinds = sorted(self.stored.kinds, key=lambda one: -one.share)[:n_kinds]
@@ -212,7 +212,7 @@ class InstalledVersion:
             return [(one.share, rates(one.places, ruled)) for one in kinds]
 
     def sample_pages(self, n_pages: int) -> list[tuple[ShownLink, ...]]:
-        """Draw pages for visitors like the latest ones, in slot order, apart from those decided."""
+        """Draw pages for visitors like the latest ones, in slot order; they are not decisions."""
         rng = np.random.default_rng(0)
         kinds = self.stored.kinds if self._visitors is not None else ()
         mixes = [self._solve(self._completed(PageConstraints(visitor=one.places))) for one in kinds]
@@ -232,9 +232,9 @@ class InstalledVersion:
         return dict(zip(self.link_ids, self.shown_probabilities().tolist(), strict=True))
 
     def _completed(self, constraints: PageConstraints) -> PageConstraints:
-        """Add the pool's own pins where the caller leaves them free, and links that are off.
+        """Add the pool's own pins where the caller has none, and exclude links that are off.
 
-        A link outside its dates is on no page but one whose caller pins it.
+        A link outside its dates is only on pages whose caller pins it.
         """
         if not (self._standing or self.off):
             return constraints
@@ -269,7 +269,7 @@ class InstalledVersion:
         constraints: PageConstraints,
         solve: Callable[[PageConstraints], PageMix],
     ) -> PageMix:
-        """Return a page from the cache, or solve and cache it; the oldest one is dropped."""
+        """Return a page from the cache, or solve and cache it; the oldest one is evicted."""
         page = pages.get(constraints)
         if page is None:
             with self._ruling if self._in_force is not None else nullcontext():
@@ -278,7 +278,7 @@ class InstalledVersion:
                 most = self._most_cached(page)
                 if len(pages) > most:
                     del pages[next(key for key in pages if key != NO_CONSTRAINTS)]
-                # Two threads may have solved it at once: both go on with the first page.
+                # Two threads may have solved it at once: both use the first page.
                 page = pages.setdefault(constraints, page)
         return page
 
@@ -331,8 +331,8 @@ class InstalledVersion:
     ) -> PageMix:
         """Return a page that logs the propensities of policy and holdout together.
 
-        A visitor gets the holdout's page with the probability `holdout` and the policy's
-        otherwise, so a link's propensity is the average of both, whichever page it is.
+        A visitor gets the holdout's page with the probability `holdout` and the policy's otherwise,
+        so a link's propensity is the weighted average of both, on either page.
         """
         propensities = probabilities if of_policy is None else of_policy
         holdout = self._pool.holdout
@@ -431,9 +431,9 @@ class InstalledVersion:
         return self._logged_page(constraints, rest, probabilities, floor, order_scores, reason)
 
 
-# A policy may keep the floor by turns, so that one version shows a link on every page and the next
-# one on none. The averages weigh each version by the time it was in use, with weights that fall to
-# 37 % in ten minutes, and are handed out once a minute.
+# A policy may keep the floor by alternating, so that one version shows a link on every page and the
+# next one on none. The averages weight each version by the time it was in use, with weights that
+# decay to 37 % in ten minutes. They are renewed once a minute.
 
 
 AVERAGED_US = 600 * SECOND_US
@@ -441,19 +441,19 @@ KEPT_US = 60 * SECOND_US
 
 
 class AveragedVersion(NamedTuple):
-    """The latest versions of a pool in one."""
+    """The average of a pool's latest versions."""
 
     link_ids: tuple[str, ...]
     probabilities: Floats
     """The inclusion probabilities."""
     shadow_price: float | None
-    """None when no page reached the floor by the last version."""
+    """None if the last version has no page that reaches the floor."""
 
 
 class VersionAverages:
     """Averages the versions of one pool.
 
-    Other links or settings start over, and so does the first version after the fallback order.
+    They start over when links or settings change, and after a version with the fallback order.
     """
 
     def __init__(self, installed: InstalledVersion) -> None:
@@ -463,11 +463,11 @@ class VersionAverages:
         self._last = installed
         self._average = self.kept = _as_average(installed)
         self._mass = 0.0
-        """The sum of the weights so far: the first version weighs no more than it was in use."""
+        """The sum of the weights so far, so that the first version has no extra weight."""
         self._kept_us = installed.stored.published_us
 
     def add(self, installed: InstalledVersion) -> None:
-        """Take over the next version."""
+        """Add the next version."""
         last, self._last = self._last, installed
         if _subject(last) != _subject(installed):
             self._start(installed)
@@ -488,7 +488,7 @@ class VersionAverages:
 
 
 def _subject(installed: InstalledVersion) -> tuple[tuple[str, ...], PoolSettings, str]:
-    """Return what versions that are averaged share."""
+    """Return what must be equal in versions that are averaged."""
     return installed.link_ids, installed.pool.settings, installed.stored.fallback
 
 

@@ -27,7 +27,7 @@ from slotwise.service.records import FloorState, PoolSettings, ShownLink
 
 MAX_AHEAD = 128
 MAX_TABLE = 200_000
-"""Links times slots of a page up to which the links at all positions are kept in one array."""
+"""Links times slots of a page up to which the links at all positions are cached in one array."""
 
 
 @compiled
@@ -54,7 +54,7 @@ def draw_grouped_pages(
 
 
 class _Groups:
-    """Draws pages group by group, so that rules of whole numbers hold on every one."""
+    """Draws pages group by group, so that integer rules hold on every page."""
 
     def __init__(self, probabilities: Floats, groups: Places, n_free: int) -> None:
         self._places = np.flatnonzero(probabilities > 0.0)
@@ -73,7 +73,7 @@ class _Groups:
 
 
 def uniform_probabilities(n_links: int, n_slots: int) -> Floats:
-    """Return the probabilities of uniform play."""
+    """Return the probabilities of uniformly random pages."""
     return np.full(n_links, n_slots / n_links)
 
 
@@ -84,13 +84,12 @@ DrawnPage = tuple[tuple[ShownLink, ...], bool]
 class PageMix:
     """The inclusion probabilities of one page, arranged for quick draws.
 
-    The cost of a draw grows with the slots, not with the links.
-    `probabilities` has one entry for each of `link_ids` and sums to the free slots. Links stand
-    on the page by falling `scores`, or in the order they were drawn when there are none.
-    `pinned` says which link has which position (1 is the first) whatever is drawn. `propensities`
-    are what is logged: the probabilities of the whole mechanism where this page is one of two that
-    a visitor may get. `order` puts the links that are not pinned into slot order. `groups` has a
-    number for each link where rules are about groups of links.
+    The cost of a draw grows with the slots, not with the links. `probabilities` has one entry for
+    each of `link_ids` and sums to the free slots. Links are placed by falling `scores`, or in the
+    order they were drawn if there are none. `pinned` gives positions (1 is the first) to links that
+    are on every page. `propensities` are logged: the overall probabilities where this page is one
+    of two that a visitor may get. `order` puts the links that are not pinned into slot order.
+    `groups` has a number for each link where rules are about groups of links.
 
     Pages are drawn in batches that grow with demand: a call of compiled code costs several times
     as much as a draw. Drawing uses buffers, so only one thread may draw at a time.
@@ -125,7 +124,7 @@ class PageMix:
         ]
         self._table: _ShownTable | None = None
         self._shown_rows: list[int] = []
-        """Which of the latest pages were shown; the table counts them together."""
+        """Which of the latest pages were shown; the table counts them in one batch."""
         self._mix = _arrange(probabilities, self._n_free)
         n_sure, n_open, n_tied, _ = self._mix.sizes.tolist()
         self._n_ahead = 1
@@ -161,14 +160,14 @@ class PageMix:
             pages, is_random = self._in_page_order(pages), [False] * len(pages)
             if self._order is not None:
                 pages, is_random = self._order.assign(self._free, pages, rng)
-            if self._pinned:  # slots are learned from pages whose links may all be anywhere
+            if self._pinned:  # slot weights are learned from pages without pins
                 is_random = [False] * len(pages)
             self._ahead = list(zip(self._arrange_pages(pages), is_random, strict=True))
             self._n_ahead = min(2 * self._n_ahead, MAX_AHEAD)
         return self._ahead.pop()
 
     def count_drawn(self) -> bool:
-        """Count the page drawn last as shown; say no where the caller has to count it."""
+        """Count the page drawn last as shown; return False if the caller has to count it."""
         if self._table is None:
             return False
         self._shown_rows.append(len(self._ahead))
@@ -190,13 +189,13 @@ class PageMix:
             self._shown_rows = []
 
     def _in_page_order(self, pages: Places) -> Places:
-        """Return the places of each page, one a row, in the order they stand on it."""
+        """Return the links of each page, one page a row, in page order."""
         if self._ranks is not None and self._by_score is not None:
             return self._by_score[np.sort(self._ranks[pages], axis=1)]
         return pages
 
     def _arrange_pages(self, pages: Places) -> list[tuple[ShownLink, ...]]:
-        """Make pages of places; many at once for a mix that is drawn from often."""
+        """Make pages from indices of links; in one batch for a mix that is drawn from often."""
         is_small = pages.shape[1] * len(self._link_ids) <= MAX_TABLE
         if is_small and len(pages) == MAX_AHEAD and self._table is None and not self._pinned:
             self._table = _ShownTable(self._shown, len(self._link_ids))
@@ -222,7 +221,7 @@ class PageMix:
 
 
 class _LinksAt(dict[int, ShownLink]):
-    """The links at one position of a page, by place: made once, at their first showing."""
+    """The links at one position of a page, by index; each is made at its first use."""
 
     def __init__(self, position: int, link_ids: Sequence[str], logged: Sequence[float]) -> None:
         self._position = position
@@ -236,7 +235,7 @@ class _LinksAt(dict[int, ShownLink]):
 
 
 class _ShownTable:
-    """The links at all positions in one array, from which numpy takes many pages at once."""
+    """The links at all positions in one array, from which numpy makes many pages at once."""
 
     def __init__(self, at: Sequence[_LinksAt], n_links: int) -> None:
         self._at = at
@@ -257,7 +256,7 @@ class _ShownTable:
         return n_shown
 
     def pages(self, places: Places) -> list[tuple[ShownLink, ...]]:
-        """Return the pages of these places, one page a row."""
+        """Return the pages of these indices of links, one page a row."""
         self._latest = places
         cells = places + self._first
         missing = cells[~self._is_made[cells]]
@@ -269,7 +268,7 @@ class _ShownTable:
 
 
 def _arrange(probabilities: Floats, n_slots: int) -> Mix:
-    """Put the probabilities into the parts of a mix; a group that ties may be drawn as one."""
+    """Sort the links into the parts of a mix; links with equal probabilities form a tied group."""
     sure = np.flatnonzero(probabilities >= 1.0 - INTEGRAL)
     open_links = np.flatnonzero((probabilities > INTEGRAL) & (probabilities < 1.0 - INTEGRAL))
     of_open = probabilities[open_links]
@@ -291,7 +290,7 @@ def _arrange(probabilities: Floats, n_slots: int) -> Mix:
 
 
 MANY_LINKS = 2_000
-"""With more links than this a page takes too long for an event loop."""
+"""A page with more links than this takes too long for an event loop."""
 
 
 class VisitorMix(PageMix):
@@ -341,7 +340,7 @@ class HoldoutMix:
 
 
 class VisitorPage(NamedTuple):
-    """The page of a visitor, and what each link is expected to bring of them a view."""
+    """The page of a visitor, and each link's expected outcomes per view for this visitor."""
 
     probabilities: Floats
     value: Floats
@@ -349,7 +348,7 @@ class VisitorPage(NamedTuple):
 
 
 class VisitorMixes:
-    """Makes the pages of one version for its visitors; any thread may ask."""
+    """Makes the pages of one version for its visitors; thread-safe."""
 
     def __init__(
         self,
@@ -367,7 +366,7 @@ class VisitorMixes:
         self._solving = Lock()
         self._places = {link_id: place for place, link_id in enumerate(link_ids)}
         self.all_links = pages.links
-        # a policy of another package chooses again for every visitor
+        # a policy of another package chooses for every visitor
         self.is_quick = len(link_ids) <= MANY_LINKS and isinstance(pages, VisitorPages)
 
     def page(
@@ -397,7 +396,7 @@ class VisitorMixes:
         can_show_all = len(links) + len(pinned) >= len(self._link_ids)
         least = float(propensities.min(initial=1.0)) if can_show_all else 0.0
         is_held = probabilities > 0.0
-        if random is not None and holdout:  # links differ in how often the holdout shows them
+        if random is not None and holdout:  # the holdout's probabilities differ between links
             is_held |= random > 0.0
         shown = np.flatnonzero(is_held)
         return VisitorMix(
@@ -414,7 +413,7 @@ class VisitorMixes:
         )
 
     def rates(self, visitor: Sequence[int], ruled: RuledPage | None = None) -> VisitorPage:
-        """Return what every link brings of a visitor, and their page without constraints."""
+        """Return every link's expected outcomes for a visitor, and the page without constraints."""
         n_slots = min(self._pool.slots, len(self._link_ids))
         places = np.array(visitor, np.int64)
         with self._solving:
@@ -435,7 +434,7 @@ class VisitorMixes:
 
 
 def explored_within(probabilities: Floats, explore: float, random: Floats | None) -> Floats:
-    """Return probabilities with a share of random links; `random` is a page within rules."""
+    """Return probabilities mixed with a share of random links; `random` is a page within rules."""
     if random is None:
         return explored(probabilities, explore)
     return ((1.0 - explore) * probabilities + explore * random).clip(0.0, 1.0)
@@ -445,7 +444,7 @@ MAX_CACHED = 2_048
 
 
 class KnownVisitors:
-    """The visitors that a version knows; the same words give the same answer."""
+    """Encodes visitors' features for one version, with a cache."""
 
     def __init__(self, declared: Mapping[str, Any], words: Mapping[str, Sequence[str]]) -> None:
         self._made_of = (declared, words)
@@ -457,7 +456,7 @@ class KnownVisitors:
     def of(
         cls, pool: PoolSettings, words: Mapping[str, Sequence[str]], before: KnownVisitors | None
     ) -> KnownVisitors:
-        """Return those of a pool: the ones of its last version where nothing has changed."""
+        """Return the encoder of a pool; that of its last version if nothing has changed."""
         if before is not None and before._made_of == (pool.features, words):
             return before
         return cls(pool.features, words)
@@ -467,11 +466,11 @@ class KnownVisitors:
         return self._features.stored_places(stored, is_counted=False)
 
     def know(self, said: Mapping[str, Any]) -> KnownVisitor:
-        """Return the visitor, or raise `InvalidInput` for what was not declared. Quick."""
+        """Return the visitor, or raise `InvalidInput` for undeclared features. Quick."""
         if not said:
             return self.nobody
         values = said.values()
-        # Types count: 1 and True are equal, and only one of them is a bool.
+        # The key contains types, since 1 and True are equal but only one of them is a bool.
         key = (*said, *values, *map(type, values))
         try:
             known = self._cache.get(key)

@@ -1,4 +1,4 @@
-"""The constraints of one page: checked against the pool, and written in one canonical form.
+"""Check the constraints of one page against the pool, and write them in a canonical form.
 
 Used by `decider`, `installed_version`, `cli` and `reporting`.
 """
@@ -18,7 +18,7 @@ from slotwise.service.refusals import UnknownLink
 
 
 class PageConstraints(NamedTuple):
-    """What a caller asks of its page, beyond the pool's settings."""
+    """A caller's constraints on its page, in addition to the pool's settings."""
 
     exclude: frozenset[str] = frozenset()
     pinned: tuple[tuple[int, str], ...] = ()
@@ -29,7 +29,7 @@ class PageConstraints(NamedTuple):
 
     @property
     def is_of_visitor_only(self) -> bool:
-        """Whether nothing but the visitor makes the page another one."""
+        """Whether the page differs from the usual one only by the visitor."""
         return bool(self.visitor) and not self.exclude and not self.pinned and self.slots is None
 
 
