@@ -1,5 +1,5 @@
-"""What counts: views, attribution of events to them, counters, and the rates they give.
+"""Counting: views, attribution of events to them, counters, and rates.
 
-Pure functions of stored events and a clock. It may import the service's records only; the stores
-judge events by it, `verify` recounts by it, and learning folds by it.
+Pure functions of stored events and a clock. May import only the service's records. Stores judge
+events with it, `verify` recounts with it, and learning folds with it.
 """

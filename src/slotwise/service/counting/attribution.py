@@ -6,13 +6,12 @@
 
     revenue of a view = clip(sum of conversions - sum of adjustments, 0, max_revenue)
 
-A view is settled for clicks when its click window has closed and for revenue when both have:
-by age alone, never by what happened, since closing unclicked views first would bias revenue
-down. Only the server's time of receipt is looked at; a sender's clock is an annotation.
+A view is settled for clicks when its click window has closed and for revenue when both have: by age
+alone, not by outcome, since closing unclicked views first would bias revenue down. Only the
+server's time of receipt is used; a sender's clock is an annotation.
 
-Revenue whose click never counted is not learned: a link cannot bring revenue on a page view that
-brought no click (`revenue <= click` at every level is what the policies build on). Used by most of
-the service.
+Revenue whose click did not count is not learned: a link cannot earn revenue on a page view without
+a click (the policies rely on `revenue <= click`). Used by most of the service.
 """
 
 from __future__ import annotations
@@ -85,14 +84,14 @@ FOLD_START = FoldPosition(closes_us=0, decision_id="")
 
 
 def fold_position(view: View, level: Level) -> FoldPosition:
-    """Return the place of a view in the folding order of a level."""
+    """Return the position of a view in the folding order of a level."""
     decision = view.decision
     closes_us = decision.click_closes_us if level == CLICKS else decision.revenue_closes_us
     return FoldPosition(closes_us=closes_us, decision_id=decision.decision_id)
 
 
 class LinkCounters(msgspec.Struct, frozen=True):
-    """Sums over the views of one link in one group; integers, so exact and order-free."""
+    """Sums over the views of one link in one group; integers, therefore exact in any order."""
 
     click_views: int = 0
     clicks: int = 0
@@ -116,8 +115,8 @@ class PageCounters(msgspec.Struct, frozen=True):
 
 
 FloorKey = tuple[str, str, float, int, int]
-"""A click floor: feature and value of its visitors, empty for all, the floor, the slots, and since
-when it holds."""
+"""A click floor: feature and value of its visitors (empty for all), the floor, the slots, and when
+it was set."""
 
 
 class Counters(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,9 +125,9 @@ class Counters(msgspec.Struct, frozen=True, kw_only=True):
     links: dict[tuple[Group, str], LinkCounters] = msgspec.field(default_factory=dict)
     pages: dict[Group, PageCounters] = msgspec.field(default_factory=dict)
     visitors: dict[tuple[Group, str, str], PageCounters] = msgspec.field(default_factory=dict)
-    """Pages of visitors by group, feature and value, as the segment of the decision has them."""
+    """Pages of visitors by group, feature and value, from the segment of the decision."""
     delivered: dict[FloorKey, PageCounters] = msgspec.field(default_factory=dict)
-    """Clicks of pages by the floor they were shown under, the holdout's left out."""
+    """Clicks of pages by the floor they were shown under, without the holdout's."""
 
 
 ACCEPTED = Outcome(outcome="accepted")
@@ -167,7 +166,7 @@ EXPIRED = Outcome(
 
 
 class Attribution(msgspec.Struct, frozen=True, kw_only=True):
-    """What counts of one view, as far as it is known at a time."""
+    """What counts for one view, as known at a time."""
 
     clicked: frozenset[str]
     """Links with a click that counts (final once settled)."""
@@ -192,7 +191,7 @@ def rejected(field: str, reason: str, rule: str, value: object) -> Outcome:
 
 
 def check_event(event: Event) -> Outcome | None:
-    """Return the outcome that rejects an event whatever its decision, or None."""
+    """Return the outcome that rejects an event regardless of its decision, or None."""
     for name in _IDS[type(event)]:
         value = getattr(event, name)
         if not limits.is_id(value):
@@ -262,7 +261,7 @@ def judge_adjustment(
 
 
 def conflict_between(first: Event, second: Event) -> Outcome | None:
-    """Return None when both say the same, else the outcome that rejects the second."""
+    """Return None if both are equal, otherwise the outcome that rejects the second."""
     for name in ("decision_id", "link_id", "conversion_id", *_AMOUNTS, "currency"):
         kept, sent = getattr(first, name, None), getattr(second, name, None)
         if kept != sent:
@@ -288,7 +287,7 @@ _OUTCOMES: tuple[OutcomeName, ...] = get_args(OutcomeName)
 
 
 def attribute(view: View, now_us: int) -> Attribution:
-    """Return what counts of a view, given only what was received by `now_us`."""
+    """Return what counts for a view, given only what was received by `now_us`."""
     decision = view.decision
     clicks: dict[OutcomeName, set[str]] = {name: set() for name in _OUTCOMES}
     for click in view.clicks:

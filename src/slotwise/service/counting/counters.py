@@ -1,4 +1,4 @@
-"""From attributed views to counters: sums of integers, so order and grouping cannot matter.
+"""Sum attributed views to counters: integers, so that order and grouping do not matter.
 
 Used by `learning`, `reporting` and `storage`.
 """
@@ -32,11 +32,11 @@ Sums = TypeVar("Sums", LinkCounters, PageCounters)
 _link_id = attrgetter("link_id")
 
 SHARE_UNIT = 10_000
-"""Page revenue enters its square as a whole number of 1/10,000 of `max_revenue_micros`."""
+"""Page revenue is squared as a whole number of 1/10,000 of `max_revenue_micros`."""
 
 
 def group_of(view: View) -> Group:
-    """Return the group a view is counted in."""
+    """Return the group in which a view is counted."""
     return "holdout" if view.decision.holdout else "policy"
 
 
@@ -64,7 +64,7 @@ def count_settled(
             link_ids = [item for item in link_ids if issued_us >= counted_from_us.get(item, 0)]
         shown[group].extend(link_ids)
         total = 0
-        # Most pages: nothing can have counted.
+        # Most pages: no outcome can be positive.
         if view.clicks and (level == CLICKS or view.conversions):
             counted = _outcomes(view, level)
             total = sum(counted.values())
@@ -108,7 +108,7 @@ def _delivered(
 
 
 def count_late(views: Iterable[View], counted_from_us: Mapping[str, int]) -> Counters:
-    """Sum up what came after its window, over everything received so far."""
+    """Sum up feedback received after its window, over everything received so far."""
     links: dict[tuple[Group, str], LinkCounters] = {}
     for view in views:
         if not has_late_event(view):
@@ -131,7 +131,7 @@ def count_late(views: Iterable[View], counted_from_us: Mapping[str, int]) -> Cou
 def count_purged(
     views: Sequence[View], counted_from_us: Mapping[str, int], floors: Iterable[FloorKey]
 ) -> Counters:
-    """Sum up all that views which are folded at every level have added to the counters."""
+    """Sum up what views that are folded at every level have added to the counters."""
     counters = count_late(views, counted_from_us)
     learned = [view for view in views if view.decision.learned]
     for level in LEVELS:
@@ -140,7 +140,7 @@ def count_purged(
 
 
 def has_late_event(view: View) -> bool:
-    """Return whether an event of the view came after its window."""
+    """Return whether an event of the view was received after its window."""
     decision = view.decision
     return (
         any(item.received_us > decision.click_closes_us for item in view.clicks)
@@ -202,6 +202,6 @@ def _sum_by_key(
 
 
 def sum_counters(first: Sums, second: Sums, sign: int = 1) -> Sums:
-    """Return one set of sums plus, or with the sign -1 less, another."""
+    """Return one set of sums plus another, or minus it with the sign -1."""
     both = zip(astuple(first), astuple(second), strict=True)
     return type(first)(*[one + sign * other for one, other in both])

@@ -1,4 +1,4 @@
-"""What the counters say about links and pages, in the scale of the policies: [0, 1].
+"""Rates of links and pages from the counters, in the scale of the policies: [0, 1].
 
 Used by `deciding`, `learning`, `pool_version` and `reporting`.
 """
@@ -21,7 +21,7 @@ from slotwise.service.counting.attribution import Counters, LinkCounters, PageCo
 from slotwise.service.records import FloorState, ImportedCounts
 
 NORMAL_QUANTILE = 1.96
-"""Standard errors on either side of a mean that make its 95 % interval."""
+"""Standard errors on either side of a mean in its 95 % interval."""
 
 
 class LinkCounts(NamedTuple):
@@ -55,7 +55,7 @@ def link_counts(counters: Counters, link_ids: Sequence[str], max_revenue_micros:
             sums[0, place] += counted.clicks
             views[1, place] += counted.revenue_views
             sums[1, place] += counted.revenue_micros / max_revenue_micros
-    # After `max_revenue_micros` was lowered, old revenue may exceed one a click.
+    # After `max_revenue_micros` was lowered, old revenue may exceed one per click.
     np.minimum(sums[1], sums[0], out=sums[1])
     return LinkCounts(views, sums)
 
@@ -77,7 +77,7 @@ def count_known(
 
 
 def estimate_rates(counts: LinkCounts) -> LinkRates:
-    """Estimate each rate by its mean, drawn towards the pool's mean by one view.
+    """Estimate each rate by its mean, shrunk towards the pool's mean by one view.
 
     mean_i = (sum_i + pool mean) / (views_i + 1)
     """
@@ -116,11 +116,11 @@ def floor_report(
 
 
 def clicks_delivered(pages: PageCounters, n_slots: int, click_floor: float) -> tuple[float, float]:
-    """Return the ends of the interval of the clicks of a page view, by which a floor is judged."""
+    """Return the confidence interval of clicks per page view, by which a floor is judged."""
     counted = (pages.click_views, pages.clicks, pages.clicks_squared)
     return rule.clicks_delivered(*counted, n_slots, click_floor)
 
 
 def solve_page(rates: LinkRates, n_slots: int, click_floor: float) -> Solution:
-    """Return the best page mix if the estimates were the truth."""
+    """Return the best page mix for these estimates."""
     return solve(rates.revenue, rates.clicks, n_slots, click_floor)

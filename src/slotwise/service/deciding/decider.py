@@ -284,7 +284,7 @@ class Decider:
         """By pool and id, when a page with such links was proposed; removed when it is seen."""
         self._threads = ThreadPoolExecutor(N_THREADS, thread_name_prefix="slotwise-deciding")
         self._id_threads = ThreadPoolExecutor(N_THREADS, thread_name_prefix="slotwise-ids")
-        """Two threads, since pages with an id may wait for the store and others must not."""
+        """Separate threads: pages with an id may wait for the store, other pages must not."""
 
     def install(self, version: Version) -> None:
         """Draw the pool's next pages from this version."""

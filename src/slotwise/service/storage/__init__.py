@@ -1,6 +1,6 @@
-"""Where the service keeps what it must not lose: the contract, its stores, backup and verification.
+"""Durable storage of the service: the contract, its stores, backup and verification.
 
-Knows no policy. It may import `counting` and the service's records.
+Independent of policies. May import `counting` and the service's records.
 """
 
 from __future__ import annotations
@@ -19,13 +19,12 @@ if TYPE_CHECKING:
 
 
 def open_store(address: str, direct: str = "", write_beside: bool = False) -> Store:
-    """Open the store at an address; an empty place gets a new store.
+    """Open the store at an address; create it if there is none.
 
     `sqlite:///shop.sqlite` (or just a path) is a file, relative to the working directory;
     `sqlite:////var/lib/shop.sqlite` an absolute one; `postgresql://user@host/database` is shared
-    with other processes. `direct` is another address of the same PostgreSQL database, for
-    sessions, where the first one is a pooler's. With `write_beside` a process of its own writes a
-    file.
+    with other processes. `direct` is another address of the same PostgreSQL database, for sessions,
+    if the first one is a pooler's. With `write_beside` a separate process writes the file.
     """
     if is_postgresql(address):
         return open_postgresql(address, direct)
@@ -38,7 +37,7 @@ def is_postgresql(address: str) -> bool:
 
 
 def open_postgresql(address: str, direct: str = "") -> PostgresqlStore:
-    """Open a store in PostgreSQL; its driver is an extra of its own."""
+    """Open a store in PostgreSQL; its driver is an optional dependency."""
     try:
         from slotwise.service.storage.postgresql import PostgresqlStore
     except ModuleNotFoundError as error:
@@ -71,7 +70,7 @@ def sqlite_path(address: str) -> Path:
     slotwise.errors.InvalidInput: `store` must be a path, sqlite:///path or postgresql://...
     """
     path = address.removeprefix("sqlite:///")
-    if not path or "://" in path or path.endswith("memory:"):  # SQLite's own name of no file
+    if not path or "://" in path or path.endswith("memory:"):  # SQLite's name of no file
         rule = "a path, sqlite:///path or postgresql://user@host/database"
         raise InvalidInput.of("store", rule, public_address(address))
     return Path(path)

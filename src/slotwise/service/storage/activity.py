@@ -1,8 +1,8 @@
-"""What happened in a pool since a time, span by span: the rows behind the dashboard's charts.
+"""Sums over the pages of a pool since a time, by span of time, for the dashboard's charts.
 
 A click or sale belongs to the span in which its page was shown, so that a click rate divides clicks
-by the pages they were made on. Unlike the counters, these sums include what was received in windows
-that are still open: the newest spans still grow. Used by `sql_reads`, `alerting` and `reporting`.
+by the pages they were made on. Unlike the counters, these sums include feedback in open windows, so
+the newest spans still grow. Used by `sql_reads`, `alerting` and `reporting`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from slotwise.service.counting.attribution import Group
 
 MICROS = 1_000_000
 MAX_DELAYS = 2_000
-"""How many of the latest clicks and sales are read for the delay of feedback."""
+"""How many of the latest clicks and sales are read to measure the delay of feedback."""
 MAX_PAGES = 5_000
-"""How many pages are read to count the links they show; above this, every n-th page is."""
+"""How many pages are read to count their links; beyond this, every n-th page is read."""
 
 
 class Span(msgspec.Struct, frozen=True, kw_only=True, order=True):
@@ -40,29 +40,29 @@ class LinkSpan(msgspec.Struct, frozen=True, kw_only=True, order=True):
     link_id: str
     start_us: int
     views: int = 0
-    """Exact up to `MAX_PAGES` pages in all, else estimated from an even sample of them."""
+    """Exact up to `MAX_PAGES` pages in total, otherwise estimated from an even sample of them."""
     clicks: int = 0
 
 
 class Activity(msgspec.Struct, frozen=True, kw_only=True):
-    """All spans of a pool since a time, by start; those without a page are left out."""
+    """All spans of a pool since a time, by start; spans without a page are left out."""
 
     spans: tuple[Span, ...]
     link_spans: tuple[LinkSpan, ...]
     pending_views: dict[str, int]
-    """By link: views whose click window is still open; estimated as the views of a span are."""
+    """By link: views whose click window is open; estimated like the views of a span."""
     click_delays_us: tuple[int, ...]
-    """From page to click for the latest clicks, late ones too; increasing."""
+    """Delays from page to click of the latest clicks, late ones included; increasing."""
     sale_delays_us: tuple[int, ...]
     late_clicks: int
     late_sales: int
     invalid_clicks: int
     refused: int
-    """Events that name one of the pages and break a rule, each once however often it came."""
+    """Events for one of the pages that break a rule; repeated events count once."""
 
 
 def spans_of(found: Mapping[tuple[int, int], Mapping[str, int]], span_us: int) -> tuple[Span, ...]:
-    """Return the spans of sums by span number and whether they are the holdout's."""
+    """Return spans from sums by span number and by whether they are the holdout's."""
     groups: tuple[Group, Group] = ("policy", "holdout")
     return tuple(
         sorted(
@@ -75,7 +75,7 @@ def spans_of(found: Mapping[tuple[int, int], Mapping[str, int]], span_us: int) -
 def link_spans_of(
     found: Mapping[tuple[str, int], Mapping[str, int]], span_us: int
 ) -> tuple[LinkSpan, ...]:
-    """Return the spans of sums by link and span number."""
+    """Return spans from sums by link and span number."""
     return tuple(
         sorted(
             LinkSpan(link_id=link_id, start_us=span * span_us, **sums)

@@ -1,4 +1,4 @@
-"""What every store is: commits of operations, and a reader of what was committed.
+"""The contract of every store: it commits operations and returns readers of what was committed.
 
 Used by most of the service.
 """
@@ -44,12 +44,12 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far the store has come."""
+    """How far the windows of a store are closed and folded."""
 
     closed_until_us: int = 0
-    """Windows up to here are closed for good: nothing received now can count in them."""
+    """Windows up to this time are closed: nothing received from now on can count in them."""
     latest_us: int = 0
-    """The latest time that an operation came with."""
+    """The latest time of an operation."""
     n_resets: int = 0
     """How often statistics were reset: a fold computed before a reset must not be applied."""
     folded: dict[tuple[str, Level], FoldPosition] = msgspec.field(default_factory=dict)
@@ -57,14 +57,14 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Learned(msgspec.Struct, frozen=True):
-    """What a pool publishes and what its policy needs to go on after a restart."""
+    """What a pool publishes and what its policy needs to continue after a restart."""
 
     pool_id: str
     version: int
     published: bytes
-    """The version, as `slotwise.service.pool_version` has it."""
+    """The version, encoded by `slotwise.service.pool_version`."""
     state: bytes = b""
-    """The policy's state and its place in the round log; empty for policies fed by counts."""
+    """The policy's state and its position in the rounds; empty for policies fed by counts."""
 
 
 class ViewBatch(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,7 +72,7 @@ class ViewBatch(msgspec.Struct, frozen=True, kw_only=True):
 
     views: list[View]
     last: int
-    """The place of the last view: the next batch starts after it."""
+    """The position of the last view: the next batch starts after it."""
 
 
 class _Operation(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -89,7 +89,7 @@ class SavePool(_Operation, frozen=True, kw_only=True):
 class SaveLinks(_Operation, frozen=True, kw_only=True):
     """Create or replace links; those in `reset` lose their counters.
 
-    Answers the links as stored: with the place of each.
+    Returns the links as stored, with the place of each.
     """
 
     links: tuple[LinkRecord, ...]
@@ -105,38 +105,38 @@ class SaveKey(_Operation, frozen=True, kw_only=True):
 
 
 class SaveChange(_Operation, frozen=True, kw_only=True):
-    """Add to the list of changes what is stored nowhere else: a note."""
+    """Add a note to the list of changes."""
 
     change: ChangeRecord
 
 
 class EndSession(_Operation, frozen=True, kw_only=True):
-    """Store that a session was signed out of, and drop those that have ended anyway."""
+    """Store that a session was signed out, and drop sessions that have expired."""
 
     session_id: str
     ends_us: int
-    """When the session would have ended at the latest."""
+    """When the session would have expired."""
     now_us: int
 
 
 class AppendDecision(_Operation, frozen=True, gc=False):
-    """Store a decision; an id that is there already changes nothing.
+    """Store a decision; if its id is already stored, nothing changes.
 
-    Made for every page view: by position and without garbage collection.
+    Made for every page view, therefore with positional arguments and without garbage collection.
     """
 
     decision: DecisionRecord
 
 
 class RecordEvent(_Operation, frozen=True, kw_only=True):
-    """Judge an event and store it; answers an `Outcome`."""
+    """Judge an event and store it; returns an `Outcome`."""
 
     event: Event
     received_us: int
 
 
 class CloseWindows(_Operation, frozen=True, kw_only=True):
-    """Promise that what arrives from now on is judged by a time after `until_us`."""
+    """Guarantee that whatever arrives from now on is judged by a time after `until_us`."""
 
     until_us: int
 
@@ -144,10 +144,9 @@ class CloseWindows(_Operation, frozen=True, kw_only=True):
 class ApplyFold(_Operation, frozen=True, kw_only=True):
     """Add counted views to the counters and move the level's position, or do neither.
 
-    A fold of clicks names every floor of the pool; what was delivered under others is dropped.
-
-    Answers False, and changes nothing, when the position is not at `after` any more or
-    statistics were reset since `n_resets` was read.
+    A fold of clicks names every floor of the pool; counts delivered under others are dropped.
+    Returns False, and changes nothing, if the position is no longer `after` or statistics were
+    reset since `n_resets` was read.
     """
 
     pool_id: str
@@ -159,10 +158,10 @@ class ApplyFold(_Operation, frozen=True, kw_only=True):
 
 
 class ForgetViews(_Operation, frozen=True, kw_only=True):
-    """Exclude the views that a key requested since a time from all counts; answers how many.
+    """Exclude the views that a key requested since a time from all counts; returns their number.
 
-    The rows stay. Counters lose what these views added, and policies that learn view by view
-    learn again from the views that are left.
+    The rows stay. What these views added is subtracted from the counters, and policies that learn
+    view by view learn again from the remaining views.
     """
 
     key_id: str
@@ -171,11 +170,11 @@ class ForgetViews(_Operation, frozen=True, kw_only=True):
 
 
 class PurgeViews(_Operation, frozen=True, kw_only=True):
-    """Drop raw rows of a pool that closed before a time, a limited number of views at once.
+    """Delete raw rows of a pool that closed before a time, a limited number of views per call.
 
-    Only views go that are folded at every level, with their events; what they added to the
-    counters is kept as purged. Events that have waited for their decision since before the time
-    go, too. Answers how many views and waiting events were dropped.
+    Only views that are folded at every level are deleted, with their events; what they added to the
+    counters is stored as purged. Events that have waited for their decision since before the time
+    are deleted, too. Returns how many views and waiting events were deleted.
     """
 
     pool_id: str
@@ -206,14 +205,14 @@ Operation = (
 
 
 class ClicksAfter(NamedTuple):
-    """Clicks on links, whether their window is closed, and views of links that are open."""
+    """Clicks by link and by whether their window is closed, and open views by link."""
 
     clicks: list[tuple[str, bool, int]]
     open_views: dict[str, int]
 
 
 class ShownViews(NamedTuple):
-    """What a pool has shown after one place in the store, up to another."""
+    """What a pool has shown after one position in the store, up to another."""
 
     until: int
     n_pages: int
@@ -225,15 +224,15 @@ class ReadableStore(Protocol):
     """Anything that has readers: a store, or the file of one that another process writes."""
 
     def reading(self) -> AbstractContextManager[StoreReader]:
-        """Return a reader of this moment. Leave it soon: it keeps old pages of the file alive."""
+        """Return a reader of the present state. Close it soon: it blocks the reuse of old pages."""
         ...
 
 
 class Store(ReadableStore, Protocol):
-    """Where the service keeps what it must not lose.
+    """Durable storage of the service.
 
-    One thread of a process writes (`commit`), any thread reads. A store has no clock: times come
-    with the operations. Laws, tested for every store by `tests/stores/store_contract.py`:
+    One thread of a process writes (`commit`), any thread reads. A store has no clock: operations
+    contain their times. Laws, tested for every store by `tests/stores/store_contract.py`:
 
     - `commit` is all or nothing and durable when it returns; its results are in order, and a
       later operation of a batch sees the earlier ones
@@ -250,17 +249,16 @@ class Store(ReadableStore, Protocol):
       what was purged; purging changes no counter
     - reads see whole commits only
     - all of this holds with several processes on a store whose `sharing` is set
-    - when the store is away every call raises `StoreUnavailable`; a call made after it is back
-      works
+    - while the store is unavailable every call raises `StoreUnavailable`; later calls work
     """
 
     @property
     def sharing(self) -> PostgresqlSharing | None:
-        """What coordinates processes; None for a store that one process has for itself."""
+        """Coordinates processes; None for a store that only one process uses."""
         ...
 
     def commit(self, operations: Sequence[Operation]) -> list[object]:
-        """Apply all operations in one transaction; None unless the operation answers."""
+        """Apply all operations in one transaction; return their results, None for most."""
         ...
 
     def close(self) -> None:

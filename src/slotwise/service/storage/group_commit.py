@@ -1,9 +1,9 @@
 """Group commit: one thread writes, and many writes share one commit.
 
-Feedback is acknowledged after its commit. Decisions are queued and nobody waits for them: when one
-is lost, its feedback is lost with it, so nothing is biased. While the store is away, feedback is
-refused, decisions stay in the queue (the oldest are dropped when it is full), and the commit is
-retried. A store that does not answer for long is away, too. Used by `deciding`, `learning`,
+Feedback is acknowledged after its commit. Decisions are queued without waiting: if one is lost, its
+feedback is lost with it, which causes no bias. While the store is unavailable, feedback is refused,
+decisions stay in the queue (the oldest are dropped when it is full), and the commit is retried. A
+store that does not answer for long counts as unavailable. Used by `deciding`, `learning`,
 `pool_directory` and `service`.
 """
 
@@ -33,7 +33,7 @@ from slotwise.service.storage.sql_reads import StoreReader
 _log = logging.getLogger(__name__)
 
 _settling = RLock()
-"""Held to answer or to fail a write: the store may answer at last while the write is refused."""
+"""Held to complete or to fail a write: the store may answer while the write is being refused."""
 
 Answers = Future[list[object]]
 
@@ -47,29 +47,28 @@ class _Awaited(NamedTuple):
 
 _TOO_MANY = "too many writes wait for the store"
 _Item = AppendDecision | _Awaited
-"""What waits for a commit: a decision, whose answer nobody awaits, or operations."""
+"""An item in the queue: a decision, whose result is not awaited, or operations."""
 
 
 _link_id = attrgetter("link_id")
 
 
 class _PoolPages:
-    """The committed pages of one pool since it was last asked about."""
+    """The committed pages of one pool since the last call for it."""
 
     def __init__(self, n_before: int) -> None:
         self.n_before = n_before
-        """Decisions of all pools that were committed before."""
+        """Number of decisions of all pools that were committed before."""
         self.n_pages = 0
         self.links: Counter[str] = Counter()
 
 
 class CommittedPages:
-    """Counts the links on committed pages, so that nobody has to read the pages from the store.
+    """Counts the links on committed pages, so that pages need not be read from the store.
 
-    For a store that one process writes. Decisions have consecutive places there, so the count is
-    exact where the last one is as many places ahead as decisions were counted. Where it is not,
-    because one of them was committed twice, the pages are read. A pool is counted from the first
-    time that it is asked about.
+    For a store that one process writes. Decisions have consecutive positions there, so the count is
+    exact if the position advanced by as many as decisions were counted. Otherwise, because one of
+    them was committed twice, the pages are read. A pool is counted from the first call for it.
     """
 
     def __init__(self) -> None:
@@ -94,7 +93,7 @@ class CommittedPages:
                 pool.links.update(map(_link_id, chain.from_iterable(pages)))
 
     def shown_since(self, reader: StoreReader, pool_id: str, after: int) -> ShownViews:
-        """Return what the reader's method of this name returns, mostly without reading pages."""
+        """Return the same as the reader's method of this name, usually without reading pages."""
         with self._lock:
             last_id, n_committed = self._last_id, self._n_committed
             counted = self._pools.get(pool_id)
@@ -109,20 +108,20 @@ class GroupCommitter:
     """Queues operations for a store and commits them in groups.
 
     `commit_every_s` is how long a write waits so that others can share its commit. With `by_hand`
-    there is no thread: only calls of `commit_waiting` commit, for tests.
+    there is no thread: commits happen only in calls of `commit_waiting`, for tests.
     """
 
     MAX_OPERATIONS = 2_000
-    """Operations of one commit: bounds how long feedback waits behind others."""
+    """Operations of one commit; limits how long feedback waits for others."""
     DECISIONS_S = 0.05
-    """How long decisions wait for others when no answer depends on them: a commit costs half a
-    millisecond of computing, however many decisions are in it."""
+    """How long decisions wait for others if no feedback is queued: a commit costs half a
+    millisecond of CPU time, regardless of its number of decisions."""
     RETRY_S = 0.5
-    """Seconds between two attempts to commit while the store is away."""
+    """Seconds between two attempts to commit while the store is unavailable."""
     SLOW_S = 2.0
     """Seconds after which readiness reports a store that has not answered."""
     STUCK_S = 30.0
-    """Seconds after which a store that has not answered counts as away."""
+    """Seconds after which a store that has not answered counts as unavailable."""
 
     def __init__(
         self, store: Store, commit_every_s: float, max_waiting: int, by_hand: bool = False
@@ -136,12 +135,12 @@ class GroupCommitter:
         self._starting = Lock()
         self._wake = Signal()
         self._is_woken = False
-        """Whether `_wake` is set, or about to be: quicker to look at."""
+        """Whether `_wake` is set, or about to be; quicker to read."""
         self._is_awaited = Signal()
         self._closing = Signal()
         self._thread: Thread | None = None
         self._under_way: tuple[float, list[_Item]] | None = None
-        """The group whose commit has not been answered, and since when."""
+        """The group whose commit is in progress, and its start."""
         self.committed = CommittedPages()
         self.available = True
         """Whether the last commit reached the store."""
@@ -149,7 +148,7 @@ class GroupCommitter:
 
     @property
     def answers(self) -> bool:
-        """Whether the last commit reached the store and the present one does not take long."""
+        """Whether the last commit reached the store and the present one is not slow."""
         under_way = self._under_way
         is_slow = under_way is not None and time.monotonic() - under_way[0] > self.SLOW_S
         return self.available and not is_slow
@@ -169,9 +168,9 @@ class GroupCommitter:
             self._wake_up()
 
     def submit(self, operations: Sequence[Operation]) -> Answers:
-        """Queue operations; the future has their answers after the commit.
+        """Queue operations; the future has their results after the commit.
 
-        Raises `StoreUnavailable` at once when the store is known to be away.
+        Raises `StoreUnavailable` at once if the store is known to be unavailable.
         """
         if self._closing.is_set():
             raise StoreUnavailable("the service is stopping")
@@ -188,22 +187,22 @@ class GroupCommitter:
     def submit_events(self, events: Sequence[Event], now_us: int) -> Future[list[Outcome]]:
         """Record events, one outcome each in the same order, set after their commit.
 
-        Raises `StoreUnavailable`, at once or as the future's error: nothing of the list was
-        acknowledged and all of it may be sent again.
+        Raises `StoreUnavailable`, at once or as the future's error: no event of the list was
+        acknowledged and all of them may be sent again.
         """
         operations = [RecordEvent(event=event, received_us=now_us) for event in events]
         outcomes: Any = self.submit(operations)
         return outcomes  # type: ignore[no-any-return]
 
     def commit(self, operations: Sequence[Operation]) -> list[object]:
-        """Commit operations and wait for their answers."""
+        """Commit operations and wait for their results."""
         answers = self.submit(operations)
         while self._by_hand and not answers.done():
             self.commit_waiting()
         return answers.result()
 
     def close(self) -> None:
-        """Commit what waits and stop; what comes later is refused."""
+        """Commit all queued writes and stop; later writes are refused."""
         self._closing.set()
         self._is_awaited.set()
         self._wake.set()
@@ -217,7 +216,7 @@ class GroupCommitter:
             self._drop_oldest("the service stopped while the store was away")
 
     def commit_waiting(self) -> bool:
-        """Commit one group of what waits; return whether the store could be reached."""
+        """Commit one group of queued writes; return whether the store could be reached."""
         with self._committing:
             group = self._next_group()
             self._under_way = time.monotonic(), group
@@ -242,7 +241,7 @@ class GroupCommitter:
             return True
 
     def refuse_if_stuck(self, now_s: float) -> None:
-        """Refuse what waits for a commit that takes too long; it may have been made.
+        """Refuse the writes of a commit that takes too long; they may be committed nevertheless.
 
         For a thread that does not wait for commits. `now_s` is on the clock of `time.monotonic`.
         """
@@ -257,7 +256,7 @@ class GroupCommitter:
         for _ in range(len(self._waiting)):
             try:
                 item = self._waiting.popleft()
-            except IndexError:  # the store has answered just now, and the rest is committed
+            except IndexError:  # the store has just answered, and the rest is committed
                 return
             if isinstance(item, AppendDecision):
                 self._waiting.append(item)
@@ -266,7 +265,7 @@ class GroupCommitter:
                 _fail(item, error)
 
     def _wake_up(self) -> None:
-        """Let the thread know that something waits."""
+        """Wake the thread because the queue is not empty."""
         self._is_woken = True
         if self._by_hand:
             return
@@ -284,14 +283,14 @@ class GroupCommitter:
         while not self._closing.is_set():
             self._wake.wait(None if self.available else self.RETRY_S)
             self._wake.clear()
-            self._is_woken = False  # what came until now is in the next group
+            self._is_woken = False  # all that is queued so far is in the next group
             if self.available:
                 self._is_awaited.wait(self.DECISIONS_S)
             self._is_awaited.clear()
             self._closing.wait(self._commit_every_s if self.available else self.RETRY_S)
             self.commit_waiting()
             if self.available and self._waiting:
-                # Decisions that came meanwhile wait for the next group, unless there are many.
+                # Decisions queued meanwhile wait for the next group, unless there are many.
                 self._wake_up()
                 if len(self._waiting) >= self.MAX_OPERATIONS:
                     self._is_awaited.set()
@@ -306,7 +305,7 @@ class GroupCommitter:
         return group
 
     def _commit(self, group: list[_Item]) -> None:
-        """Commit a group; one that breaks a rule of the store must not take others with it."""
+        """Commit a group; if the store rejects a write, the others are still committed."""
         operations: list[Operation] = []
         awaited: list[tuple[int, _Awaited]] = []
         for item in group:
@@ -357,8 +356,8 @@ def _n_decisions(item: _Item) -> int:
 
 
 def _answer(item: _Awaited, answers: list[object] | Exception) -> None:
-    # A caller that went away has cancelled its future, and one that waited for too long has its
-    # answer; what it sent is stored all the same.
+    # A caller that disconnected has cancelled its future, and one that waited too long has got an
+    # error; their writes are stored all the same.
     future = item.answers
     with _settling:
         if future.done() or not future.set_running_or_notify_cancel():
@@ -381,14 +380,14 @@ Second = TypeVar("Second")
 def then(
     first: Future[First], function: Callable[[First], Second | Future[Second]]
 ) -> Future[Second]:
-    """Return a future with what `function` makes of the first one's result.
+    """Return a future with the result of `function`, called with the result of the first future.
 
-    Where that is a future itself, its result is waited for.
+    If that is a future itself, its result is awaited.
     """
     second: Future[Second] = Future()
 
     def finish(done: Future[Any], make: Callable[[Any], Any]) -> None:
-        # What was committed is taken over even when the caller no longer waits.
+        # Committed changes are applied even if the caller no longer waits.
         try:
             result = make(done.result())
         except Exception as error:

@@ -1,8 +1,8 @@
 """Judge the decisions and events of one group commit: the part that all stores share.
 
-A store loads what the batch refers to, lets the ledger go through the batch in order, and writes
-what the ledger has collected: new rows, and increments of the counters of late feedback, in the
-same transaction. Used by `sql_batch`.
+A store loads the rows that the batch refers to, passes the batch to the ledger in order, and writes
+what the ledger has collected in the same transaction: new rows, and increments of the counters of
+late feedback. Used by `sql_batch`.
 """
 
 from __future__ import annotations
@@ -49,19 +49,19 @@ ClickKey = tuple[str, str, str]
 
 
 def click_key(event: ClickEvent) -> ClickKey:
-    """Return what makes a click the same click: an invalid one never takes a real one's place."""
+    """Return the identity of a click; an invalid click never replaces a real one."""
     return (event.decision_id, event.link_id, event.invalid)
 
 
 def _again(first: Outcome) -> Outcome:
-    """Return the outcome of an event that came before; a sender should learn that it was late."""
+    """Return the outcome of a repeated event; the sender is informed if it was late."""
     return DUPLICATE_OF_LATE if first.outcome == "late" else DUPLICATE
 
 
 def _judge(
     decision: DecisionRecord | None, conversion: StoredConversion | None, stored: StoredEvent
 ) -> Outcome:
-    """Return the outcome of an event, as far as its page is known."""
+    """Return the outcome of an event; its page may be unknown."""
     if isinstance(stored, StoredAdjustment) and conversion is None:
         return QUARANTINED_ADJUSTMENT
     if decision is None:
@@ -77,7 +77,7 @@ def _judge(
 
 
 class NewRows:
-    """What a batch adds, in order of arrival; events with whether their decision is unknown."""
+    """The rows that a batch adds, in order of arrival; events say if their decision is unknown."""
 
     def __init__(self) -> None:
         self.decisions: list[DecisionRecord] = []
@@ -92,8 +92,8 @@ class Ledger:
     """The rows a batch refers to, and what it adds to them.
 
     The dictionaries start with the stored rows whose keys the events of the batch name, for
-    `decisions` also those of the conversions that adjustments name. What only late feedback needs
-    is read by `reader`, which sees the rows of the batch after a call of `write_new_rows`.
+    `decisions` also those of the conversions that adjustments name. Rows for late feedback only are
+    read by `reader`, which sees the rows of the batch after a call of `write_new_rows`.
     """
 
     def __init__(
@@ -116,12 +116,12 @@ class Ledger:
         """By pool and link, before this batch."""
 
     def close_windows(self, until_us: int) -> None:
-        """Judge everything that comes later by a time after `until_us`."""
+        """Judge everything that arrives later by a time after `until_us`."""
         self.closed_until_us = max(self.closed_until_us, until_us)
         self.latest_us = max(self.latest_us, until_us)
 
     def append(self, operation: AppendDecision) -> None:
-        """Record a decision; feedback that came before it is joined by its key."""
+        """Record a decision; feedback that arrived earlier is joined by its key."""
         decision = operation.decision
         if decision.decision_id in self.decisions:
             return
@@ -131,7 +131,7 @@ class Ledger:
             stored_us=self.latest_us,
             learned=decision.click_closes_us > self.closed_until_us,
         )
-        # Feedback before a decision that comes in time is in time itself.
+        # If a decision is in time, feedback that arrived before it is in time, too.
         comes_late = stored.stored_us > stored.click_closes_us
         if comes_late and self._reader.decision(stored.decision_id) is not None:
             return
@@ -144,7 +144,7 @@ class Ledger:
             self._count_late(view)
 
     def record(self, operation: RecordEvent) -> Outcome:
-        """Judge an event, keep it unless it is rejected, and say what became of it."""
+        """Judge an event, record it unless it is rejected, and return its outcome."""
         event = operation.event
         refusal = check_event(event)
         if refusal is not None:
@@ -175,7 +175,7 @@ class Ledger:
             verdict = conflict_between(first.event, event) or _again(verdict)
         elif decision is not None and name != "clicks":
             verdict = self._sum_too_large(verdict, decision, about.link_id) or verdict
-        # A click that no visitor made is stored, with the reason why it does not count.
+        # A click that was not made by a visitor is stored with the reason why it does not count.
         is_refused = verdict.outcome == "rejected" and not getattr(event, "invalid", "")
         if is_refused and decision is not None:
             named = {"decision_id": decision.decision_id, "event_id": event_id}
@@ -196,7 +196,7 @@ class Ledger:
             case StoredClick():
                 self._count_late(View(decision, clicks=(stored,)))
             case StoredConversion():
-                # Refunds that waited for this conversion are late with it.
+                # Refunds that waited for this conversion are late if it is late.
                 self._write_new_rows()
                 waiting = tuple(self._reader.adjustments_of([stored.event.conversion_id]))
                 self._count_late(View(decision, conversions=(stored,), adjustments=waiting))
@@ -210,8 +210,8 @@ class Ledger:
     ) -> Outcome | None:
         """Return the outcome that rejects an amount whose sum might exceed 64 bits, or None.
 
-        Sums up to half of what fits are let through: one batch, and the windows that are open,
-        add less than the other half.
+        Sums up to half of the maximum are accepted: one batch, and the open windows, add less than
+        the other half.
         """
         if verdict.outcome not in ("accepted", "late"):
             return None

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def existing_store(path: Path) -> Path:
-    """Return the path of a store that is there, or raise `MissingData`."""
+    """Return the path of an existing store, or raise `MissingData`."""
     if not path.is_file():
         raise MissingData(f"there is no store at {path}; name it with --store")
     return path
@@ -47,10 +47,10 @@ def open_existing(address: str) -> Store:
 
 
 def open_existing_to_read(address: str) -> Store | SqliteFile:
-    """Open a store to read it; a service may run on it, start and stop meanwhile.
+    """Open a store to read it; a service may use it, start and stop meanwhile.
 
-    The store in a file is not locked, unless it is of an older version: then it is migrated first,
-    as a running service has done.
+    A store in a file is not locked, unless it has an older schema: it is then migrated first, as a
+    running service would have done.
     """
     if is_postgresql(address):
         return open_postgresql(address)
@@ -62,7 +62,7 @@ def open_existing_to_read(address: str) -> Store | SqliteFile:
 
 
 def _has_present_schema(path: Path) -> bool:
-    """Return whether a file is a store that needs no migration; it is only read."""
+    """Return whether a file is a store that needs no migration; does not write."""
     try:
         with closing(sqlite3.connect(path)) as connection:
             found = connection.execute("SELECT version_num FROM alembic_version").fetchone()
@@ -72,7 +72,7 @@ def _has_present_schema(path: Path) -> bool:
 
 
 def only_sqlite(address: str, command: str, instead: str) -> Path:
-    """Return the file of a SQLite store; for one in PostgreSQL say what to do instead."""
+    """Return the file of a SQLite store; for PostgreSQL raise an error with advice."""
     if is_postgresql(address):
         rule = f"a SQLite file for `slotwise {command}`"
         raise InvalidInput.of("store", rule, public_address(address), instead)
@@ -80,14 +80,14 @@ def only_sqlite(address: str, command: str, instead: str) -> Path:
 
 
 _PAGES_A_STEP = 1_000
-"""Pages copied between two chances for the service to write."""
+"""Pages copied in one step; the service may write between two steps."""
 
 
 def back_up(store: Path, target: Path) -> None:
-    """Copy a store to a new file, at one moment; the store may be in use.
+    """Copy a consistent state of a store to a new file; the store may be in use.
 
-    The copy appears under its name only when it is whole and on disk. It is not verified: that
-    reads every row, and `restore` does it in any case.
+    The copy gets its name only when it is complete and on disk. It is not verified: that would read
+    every row, and `restore` verifies it in any case.
     """
     existing_store(store)
     if target.exists():
@@ -99,7 +99,7 @@ def back_up(store: Path, target: Path) -> None:
         with closing(sqlite3.connect(store)) as source, closing(sqlite3.connect(partial)) as copy:
             _check_contents(source, store)
             source.backup(copy, pages=_PAGES_A_STEP)
-            # A copy is one file: everything in it, nothing in a separate log.
+            # A copy is one file, without a separate write-ahead log.
             copy.execute("PRAGMA journal_mode = DELETE")
         force_to_disk(partial)
         partial.rename(target)
@@ -113,10 +113,10 @@ def back_up(store: Path, target: Path) -> None:
 
 
 def restore(backup: Path, store: Path, overwrite: bool = False) -> Verification:
-    """Put a verified copy of a backup where the store is; the service must be stopped.
+    """Replace the store by a verified copy of a backup; the service must be stopped.
 
-    A store that is there already is only replaced when asked, and then stays next to the new one
-    with the ending `.replaced`.
+    An existing store is only replaced with `overwrite`, and is then renamed with the suffix
+    `.replaced`.
     """
     if not backup.is_file():
         raise MissingData(f"there is no backup at {backup}")
@@ -143,7 +143,7 @@ def restore(backup: Path, store: Path, overwrite: bool = False) -> Verification:
 
 
 def _check_contents(connection: sqlite3.Connection, path: Path) -> None:
-    """Check that a file holds the tables of a store and nothing that runs by itself."""
+    """Check that a file has the tables of a store and no triggers, views or virtual tables."""
     connection.execute("PRAGMA trusted_schema = OFF")
     found = connection.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
     if "alembic_version" not in {name for _, name, _ in found}:
@@ -158,7 +158,7 @@ def _check_contents(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _verified(path: Path) -> Verification:
-    """Verify a store that nobody else uses, and leave one file."""
+    """Verify a store that is not in use, and leave one file."""
     with closing(SqliteStore(path)) as store:
         report = verify(store)
     with closing(sqlite3.connect(path)) as connection:
@@ -174,7 +174,7 @@ def _take_over(store: Path) -> None:
     """Raise `StoreUnavailable` when another process has the store open."""
     try:
         with closing(sqlite3.connect(store, timeout=0, isolation_level=None)) as connection:
-            # Leaving WAL needs every other connection to be gone.
+            # Leaving WAL mode requires that no other connection is open.
             connection.execute("PRAGMA journal_mode = DELETE")
             connection.execute("BEGIN EXCLUSIVE")
             connection.execute("COMMIT")
@@ -183,7 +183,7 @@ def _take_over(store: Path) -> None:
 
 
 def force_to_disk(path: Path) -> None:
-    """Return when a file or the names in a folder are on disk."""
+    """Force a file, or the names in a folder, to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -197,7 +197,7 @@ def _remove(path: Path) -> None:
 
 
 BATCH = 5_000
-"""Rows of one commit at the target: what an interrupted move repeats at most."""
+"""Rows of one commit at the target, and the most that an interrupted move repeats."""
 
 _CLOCK = ("closed_until_us", "latest_us", "n_resets", "learner_epoch")
 
@@ -206,7 +206,7 @@ _SqlStore: TypeAlias = "SqliteStore | PostgresqlStore"
 
 
 class Moved(NamedTuple):
-    """What is at the target now."""
+    """The contents of the target after a move."""
 
     n_rows: int
     verification: Verification
@@ -215,9 +215,9 @@ class Moved(NamedTuple):
 def move_store(source: str, target: str, tell: Callable[[float], None] = lambda _: None) -> Moved:
     """Copy all rows of an unused store to an empty one; `tell` is called with the share done.
 
-    Interrupted, it goes on where it stopped when it is called again: every table is copied in
-    one order, and the target says from where it is being filled. No service opens it before the
-    move is finished and every row was compared.
+    After an interruption, the next call continues where it stopped: every table is copied in key
+    order, and the target records its source. No service opens the target before the move is
+    complete and every row has been compared.
     """
     if not is_postgresql(source):
         existing_store(sqlite_path(source))
@@ -236,7 +236,7 @@ def move_store(source: str, target: str, tell: Callable[[float], None] = lambda 
         verification = verify(new)
         if verification.mismatches:
             raise UnsupportedState(f"the store does not add up: {verification.mismatches[0]}")
-        # The clock comes last: it says that the rest is there.
+        # The clock comes last: it marks the move as complete.
         [values] = _fetch(old, f"SELECT {', '.join(_CLOCK)} FROM store_clock")
         _set_clock(new, moving_from="", **dict(zip(_CLOCK, values, strict=True)))
         return Moved(sum(sizes.values()), verification)
@@ -244,7 +244,7 @@ def move_store(source: str, target: str, tell: Callable[[float], None] = lambda 
 
 @contextmanager
 def _alone(address: str) -> Iterator[_SqlStore]:
-    """Use a store while no service does."""
+    """Use a store exclusively, while no service runs on it."""
     is_shared = is_postgresql(address)
     opened = open_postgresql(address) if is_shared else SqliteStore(sqlite_path(address))
     with closing(opened) as store, store.alone():
@@ -284,7 +284,7 @@ def _n_rows(store: _SqlStore, table: Table) -> int:
 
 
 def _rows(store: _SqlStore, table: Table, start: int) -> Iterator[list[Row]]:
-    """Go through a table in the order of its key, after the first `start` rows."""
+    """Yield the rows of a table in the order of its key, after the first `start` rows."""
     names = ", ".join(row_columns(table))
     keys = order_of(table)
     order, marks = ", ".join(keys), ", ".join(f":k{number}" for number in range(len(keys)))
@@ -331,9 +331,9 @@ def _as_stored(row: Row) -> tuple[Any, ...]:
 
 
 STEP = 500
-"""Views of one commit: bounds how long other writes wait for it."""
+"""Views of one commit; limits how long other writes wait for it."""
 MAX_STEPS = 100
-"""Commits for one pool at once: the rest goes the next time."""
+"""Commits for one pool in one call; the rest is deleted in the next."""
 
 
 def purge(
@@ -342,9 +342,9 @@ def purge(
     before_us: int,
     max_steps: int = MAX_STEPS,
 ) -> int:
-    """Drop what closed before a time, at most `max_steps` commits for each pool.
+    """Delete rows that closed before a time, in at most `max_steps` commits for each pool.
 
-    Returns how many views and waiting events went.
+    Returns how many views and waiting events were deleted.
     """
     with reading() as reader:
         pool_ids = [pool.pool_id for pool in reader.pools()]
@@ -365,15 +365,15 @@ _TIMES = {"links": ["counted_from_us"]} | {
     for table in metadata.sorted_tables
     if table.name not in _ABOUT_CHANGES
 }
-"""Every time that views are counted by, in columns by table; 0 stands for none."""
+"""The columns, by table, with times on which counts depend; 0 means none."""
 
 
 def set_times_back(path: Path, now_us: int) -> int:
     """Set all times of a store back by as much as its latest one is in the future.
 
-    Returns by how much, 0 when nothing is in the future. Since all times move together, what
-    was in its window stays there, and every counter still equals its rows. Policies that learn
-    view by view learn again from the rows.
+    Returns by how much, 0 when nothing is in the future. Since all times move together, feedback
+    stays in its window, and every counter still equals its rows. Policies that learn view by view
+    learn again from the rows.
     """
     SqliteStore(path).close()  # a store of an earlier format is migrated
     lock = WriterLock(path)

@@ -1,8 +1,8 @@
 """Bring a store to the present schema, one step for each change since the first release.
 
 A new store gets the tables of `slotwise.service.storage.schema` at once, an older one is migrated.
-A step is written by hand, in SQL that both engines take; the test that compares the migrated tables
-with that file says what it still lacks. Used by `postgresql` and `sqlite`.
+Steps are written by hand, in SQL that both engines accept; a test compares the migrated tables with
+that file. Used by `postgresql` and `sqlite`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FIRST_RELEASE = "v0013"
 STEPS = {"v0014": ("ALTER TABLE pools ADD COLUMN until_us BIGINT DEFAULT 0 NOT NULL",)}
 """The statements that lead to each later version, oldest first.
 
-The default of a new column lets replicas of the release before write rows, too.
+New columns have a default, so that replicas of the previous release can write rows, too.
 """
 
 
@@ -58,7 +58,7 @@ def upgrade(connection: Connection) -> None:
 
 
 def _create(connection: Connection) -> None:
-    """Create the tables in an empty database, and the one that has the version."""
+    """Create the tables in an empty database, and the table with the version."""
     metadata.create_all(connection)
     connection.execute(text("INSERT INTO store_clock VALUES (1, 0, 0, 0, 0, '', '')"))
     versions = Table(

@@ -67,7 +67,7 @@ def _array_type(column: Column[Any]) -> str:
 
 @cache
 def _insert(table: Table, end: str) -> str:
-    """Return one statement for any number of rows: a parameter a column."""
+    """Return one statement for any number of rows, with one parameter per column."""
     names = row_columns(table)
     arrays = ", ".join(f"%s::{_array_type(table.c[name])}" for name in names)
     return f"INSERT INTO {table.name} ({', '.join(names)}) SELECT * FROM unnest({arrays}) {end}"
@@ -76,9 +76,9 @@ def _insert(table: Table, end: str) -> str:
 def array(values: Sequence[Any]) -> object:
     r"""Return a column of rows as a parameter.
 
-    An array of PostgreSQL is written as one of JSON is, but for the brackets and for the escapes
-    of control characters; the encoder of JSON takes a twentieth of the driver's time.
-    PostgreSQL stores no character 0: it becomes the sign for an unknown one.
+    PostgreSQL writes arrays like JSON, except for the brackets and the escapes of control
+    characters; the JSON encoder takes a twentieth of the driver's time. PostgreSQL cannot store the
+    character 0: it becomes the replacement character.
 
     >>> array(["a", None, 7])
     '{"a",null,7}'
@@ -94,7 +94,7 @@ def array(values: Sequence[Any]) -> object:
 
 
 class PostgresqlSession(SqlSession):
-    """Runs statements of PostgreSQL."""
+    """Runs statements on PostgreSQL."""
 
     engine = ENGINE
 
@@ -103,14 +103,14 @@ class PostgresqlSession(SqlSession):
         return array(ids)
 
     def damage(self) -> str:
-        """Return how many damaged pages PostgreSQL has met, where it keeps checksums."""
+        """Return how many damaged pages PostgreSQL has found, if checksums are enabled."""
         sql = "SELECT checksum_failures FROM pg_stat_database WHERE datname = current_database()"
         [(n_failures,)] = self.fetch(sql)
         return f"{n_failures} pages have a wrong checksum" if n_failures else ""
 
     def _streaming_cursor(self) -> AbstractContextManager[Any]:
         cursor: AbstractContextManager[Any] = self._connection.cursor("slotwise_stream")
-        return cursor  # with a name the rows stay on the server
+        return cursor  # a named cursor: the rows stay on the server
 
     def _write(self, table: Table, end: str, new: Sequence[Row]) -> int:
         if not new:
@@ -120,12 +120,12 @@ class PostgresqlSession(SqlSession):
 
 
 MAX_READERS = 16
-"""Reads under way at once; more wait for one of them."""
+"""Maximum number of concurrent reads; further reads wait."""
 MAX_IDLE = 8
 _DEFAULTS = {
     "connect_timeout": "3",
     "application_name": "slotwise",
-    # A machine that vanishes says nothing: without these a write would wait for minutes.
+    # Without these, a write would wait for minutes after the server's machine fails.
     "keepalives_idle": "5",
     "keepalives_interval": "2",
     "keepalives_count": "3",
@@ -136,7 +136,7 @@ _BEGIN_READING = b"""
 """
 _SLOW_S = 0.5
 _REST_S = 1.0
-"""After an attempt to connect that took long, others fail at once for so long."""
+"""For how long other attempts fail at once after an attempt to connect that took long."""
 _OUTAGES = (
     psycopg.OperationalError,
     psycopg.InterfaceError,
@@ -147,11 +147,11 @@ _OUTAGES = (
 
 
 class Connections:
-    """Opens connections and keeps those of readers for the next one.
+    """Opens connections and reuses those of readers.
 
-    No connection has a state that outlives a transaction, so a pooler in transaction mode may
-    stand between. A call that needs a new connection opens it itself: the pool of psycopg opens
-    them in a thread, so that a call would wait for its whole timeout while the server is down.
+    No connection has a state that outlives a transaction, so a pooler in transaction mode may be
+    used. A call that needs a new connection opens it itself: psycopg's pool opens them in a thread,
+    so that a call would wait for its whole timeout while the server is down.
     """
 
     def __init__(self, address: str, shown: str = "") -> None:
@@ -169,14 +169,14 @@ class Connections:
         self.closed = False
 
     def connect(self) -> Connection[tuple[Any, ...]]:
-        """Open a connection; each statement is a transaction of its own unless one is begun."""
+        """Open a connection in autocommit mode."""
         if self.closed:
             raise StoreUnavailable(f"the store {self.shown} is closed")
         started = time.monotonic()
         if started < self._failed_at + _REST_S:
             raise StoreUnavailable(self._failure)
         try:
-            # Prepared statements belong to a session, which a pooler gives to others.
+            # Prepared statements belong to a session, which a pooler passes to other clients.
             return psycopg.connect(self._conninfo, autocommit=True, prepare_threshold=None)
         except psycopg.OperationalError as error:
             self._failure = f"the store {self.shown} cannot be reached: {_reason(error)}"
@@ -186,7 +186,7 @@ class Connections:
 
     @contextmanager
     def reading(self) -> Iterator[Connection[tuple[Any, ...]]]:
-        """Return a connection inside a transaction that sees one moment."""
+        """Return a connection inside a transaction that sees one snapshot."""
         with self._reading:
             connection = self._begun(_BEGIN_READING)
             try:
@@ -201,7 +201,7 @@ class Connections:
                 self._idle.append(connection)
 
     def _begun(self, begin: bytes) -> Connection[tuple[Any, ...]]:
-        """Begin on an idle connection, or on a new one where the idle ones are dead."""
+        """Begin on an idle connection, or on a new one if the idle ones are dead."""
         while self._idle and not self.closed:
             connection = self._idle.pop()
             try:
@@ -215,7 +215,7 @@ class Connections:
         return connection
 
     def close(self) -> None:
-        """Close what is idle; safe to call twice."""
+        """Close idle connections; safe to call twice."""
         self.closed = True
         while self._idle:
             self._idle.pop().close()
@@ -223,7 +223,7 @@ class Connections:
 
 @contextmanager
 def postgresql_errors() -> Iterator[None]:
-    """Turn what makes a database unusable for now into `StoreUnavailable`.
+    """Turn errors of an unavailable database into `StoreUnavailable`.
 
     A broken constraint and a wrong statement are no outage but a mistake in the code: they are
     raised as they are.
@@ -238,7 +238,7 @@ def postgresql_errors() -> Iterator[None]:
 
 
 def _reason(error: psycopg.Error) -> str:
-    """Return what the database said, in one line and without the place that it said it at."""
+    """Return the database's message, in one line and without its position."""
     if error.diag.message_primary:
         return error.diag.message_primary
     lines = str(error).strip().splitlines()
@@ -251,22 +251,22 @@ WRITING, LEARNING, MIGRATING, STARTING = 1, 2, 3, 4
 
 
 def lock_sql(lock: int, shared: bool = False) -> str:
-    """Return the call that waits for a lock and holds it to the end of the transaction."""
+    """Return the call that waits for a lock and holds it until the end of the transaction."""
     return f"pg_advisory_xact_lock{'_shared' if shared else ''}({_SPACE}, {lock})"
 
 
 def try_session_lock_sql(lock: int) -> str:
-    """Return the call that takes a lock for the session, or says that another one has it."""
+    """Return the call that takes a lock for the session, or returns false if it is taken."""
     return f"pg_try_advisory_lock({_SPACE}, {lock})"
 
 
 # Decisions, events and folds are written under a shared lock of the store, everything else under
-# the exclusive one. So nothing that is judged by the closed windows, the settings or the resets
-# can change before its commit, and writers do not wait for each other. Two things cannot be judged
-# beside other writers, and are judged again under the exclusive lock:
+# the exclusive one. So closed windows, settings and resets cannot change between the judging of an
+# event and its commit, and writers do not wait for each other. Two cases cannot be judged with
+# concurrent writers, and are judged again under the exclusive lock:
 #
-# - an event whose decision or conversion is not stored: another replica may be writing it just now
-# - a row that another replica stored first: the insert found it, the judgement had not
+# - an event whose decision or conversion is not stored: another replica may be writing it - a row
+# that another replica stored first: the insert found it, the judging had not
 
 
 CHANNEL = "slotwise"
@@ -292,11 +292,11 @@ _KEYS = {
 
 
 class Outrun(Exception):
-    """Another replica was faster: judge again, alone."""
+    """Another replica stored a row first: judge again under the exclusive lock."""
 
 
 class Clock(NamedTuple):
-    """The row of `store_clock` as a transaction found it."""
+    """The row of `store_clock` at the start of a transaction."""
 
     closed_until_us: int
     latest_us: int
@@ -340,7 +340,7 @@ class PostgresqlBatch(SqlBatch):
         if not new:
             return
         if table is not schema.decisions:
-            # In one order, so that two replicas with the same rows do not wait for each other.
+            # Sorted, so that two replicas with the same rows do not deadlock.
             places = _KEYS[table.name]
             new = sorted(new, key=lambda row: [row[place] for place in places])
             if "waited" in table.c and not self._exclusive and any(row[-1] for row in new):
@@ -349,7 +349,7 @@ class PostgresqlBatch(SqlBatch):
             raise Outrun
 
     def _write_clock(self) -> None:
-        # Everybody reads this row and only few transactions change it, or all would wait for it.
+        # All transactions read this row and only few change it: otherwise all would wait for it.
         if self._exclusive:
             super()._write_clock()
 
@@ -357,11 +357,11 @@ class PostgresqlBatch(SqlBatch):
 _log = logging.getLogger(__name__)
 
 _EVERY_S = 1.0
-"""How often the session is used: proof that this process is alive, and a look for the lock."""
+"""How often the session is used, to show that this process is alive and to try the lock."""
 _LISTEN_S = 0.1
-"""How long a stop may wait for the end of listening."""
+"""How long a stop may wait for the listening thread."""
 _SILENT = "5s"
-"""A process that is suspended for so long loses its session, and with it the lock."""
+"""A process that is suspended for this long loses its session, and with it the lock."""
 _SET_UP = (
     f"SET idle_session_timeout = '{_SILENT}'",
     "SET lock_timeout = '5s'",
@@ -376,10 +376,9 @@ _LEAD = "UPDATE store_clock SET learner_epoch = learner_epoch + 1 RETURNING lear
 class PostgresqlSharing:
     """One session that holds the learner's lock, listens, and reads the database's time.
 
-    Whoever gets the lock takes the next epoch. Every write of a learner (`CloseWindows`,
-    `ApplyFold`, `SaveLearned`, `PurgeViews`) names the epoch that it took over with, and the store
-    raises `Superseded` when there is a later one. So a learner that was suspended and resumes
-    changes nothing.
+    The process that gets the lock starts the next epoch. Every write of a learner (`CloseWindows`,
+    `ApplyFold`, `SaveLearned`, `PurgeViews`) contains its epoch, and the store raises `Superseded`
+    if there is a later one. So a learner that was suspended and resumes changes nothing.
     """
 
     def __init__(self, connections: Connections) -> None:
@@ -390,27 +389,27 @@ class PostgresqlSharing:
         self.epoch: int | None = None
         """The epoch of this process while it holds the lock."""
         self.used_epoch: int | None = None
-        """The epoch that the learner's writes name; None where there is no election."""
+        """The epoch in the learner's writes; None without an election."""
 
     def wall_us(self) -> int:
         """Return the time of day by the database's clock, which all replicas share."""
         return time.time_ns() // 1000 + self._ahead_us
 
     def read_clock(self) -> None:
-        """Compare the clocks over a connection of its own."""
+        """Compare the clocks over a separate connection."""
         with self._connections.connect() as connection:
             self._compare(connection)
 
     @contextmanager
     def starting(self) -> Iterator[None]:
-        """Let one replica at a time look for what a first start makes."""
+        """Let one replica at a time check and create what the first start needs."""
         with self._connections.connect() as connection, connection.transaction():
             connection.execute(f"SELECT {lock_sql(STARTING)}".encode())
             yield
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Hold the learner's lock, so that no replica can take it."""
+        """Hold the learner's lock, so that no replica can learn."""
         with self._connections.connect() as connection:
             locked = connection.execute(f"SELECT {try_session_lock_sql(LEARNING)}".encode())
             if locked.fetchall() != [(True,)]:
@@ -420,7 +419,7 @@ class PostgresqlSharing:
             yield
 
     def start(self, told: Callable[[], None]) -> None:
-        """Stand for election; `told` is called when something changed, from another thread."""
+        """Take part in the election; another thread calls `told` after each change."""
         if self._thread is None:
             self.used_epoch = -1
             self._thread = Thread(
@@ -429,7 +428,7 @@ class PostgresqlSharing:
             self._thread.start()
 
     def stop(self) -> None:
-        """Give the lock back; safe to call twice."""
+        """Release the lock; safe to call twice."""
         self._stopping.set()
         if self._thread is not None:
             self._thread.join()
@@ -450,7 +449,7 @@ class PostgresqlSharing:
         for statement in _SET_UP:
             connection.execute(statement.encode())
         [(session_id,)] = connection.execute(b"SELECT pg_backend_pid()").fetchall()
-        told()  # what was notified before is lost
+        told()  # earlier notifications were lost
         while not self._stopping.is_set():
             self._compare(connection)
             if self.epoch is None:
@@ -473,7 +472,7 @@ class PostgresqlSharing:
         locked = connection.execute(f"SELECT {try_session_lock_sql(LEARNING)}".encode())
         if locked.fetchall() == [(True,)]:
             with connection.transaction():
-                # Alone: what the last learner began is committed, or will be refused.
+                # Exclusive: writes of the last learner are either committed or will be refused.
                 connection.execute(f"SELECT {lock_sql(WRITING)}".encode())
                 [(self.epoch,)] = connection.execute(_LEAD.encode()).fetchall()
             _log.info("this replica learns, epoch %d", self.epoch)
@@ -487,8 +486,8 @@ class PostgresqlSharing:
         self._ahead_us = there_us - (before_us + after_us) // 2
 
 
-# All of it is gone with the transaction. A replica that is suspended in the middle of one must not
-# keep the others waiting, and a commit is on disk when it returns, whatever the server's default.
+# The settings end with the transaction. A replica that is suspended during one must not block the
+# others, and a commit is on disk when it returns, whatever the server's default.
 _BEGIN = """
     BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
     SET LOCAL idle_in_transaction_session_timeout = '4s';
@@ -497,19 +496,18 @@ _BEGIN = """
     SELECT set_config('synchronous_commit', 'on', true)
     WHERE current_setting('synchronous_commit') = 'off';
 """
-# The lock first: the clock must be read as it is when nobody can change it any more.
+# The lock first: the clock must be read when no other process can change it.
 _READ_CLOCK = "SELECT closed_until_us, latest_us, n_resets, learner_epoch FROM store_clock"
 _BEGIN_SHARED = f"{_BEGIN} SELECT {lock_sql(WRITING, shared=True)}; {_READ_CLOCK}".encode()
 _BEGIN_EXCLUSIVE = f"{_BEGIN} SELECT {lock_sql(WRITING)}; {_READ_CLOCK}".encode()
 
 
 class PostgresqlStore:
-    """Keeps everything in one PostgreSQL database; the class `Store` says what that means.
+    """A `Store` in one PostgreSQL database.
 
-    Any number of processes may have it open. Each writes over one connection and reads over
-    others; `sharing` says which of them learns. `direct` is the address for what needs a session
-    of its own, where `address` leads to a pooler in transaction mode; `shown` is the address
-    without its password.
+    Any number of processes may have it open. Each writes over one connection and reads over others;
+    `sharing` elects the one that learns. `direct` is the address for sessions, if `address` leads
+    to a pooler in transaction mode; `shown` is the address without its password.
     """
 
     def __init__(self, address: str, direct: str = "", shown: str = "") -> None:
@@ -537,7 +535,7 @@ class PostgresqlStore:
 
     @contextmanager
     def transaction(self) -> Iterator[PostgresqlSession]:
-        """Write in one transaction, while no replica does."""
+        """Write in one transaction, under the exclusive lock."""
         with (
             self._write_lock,
             postgresql_errors(),
@@ -546,7 +544,7 @@ class PostgresqlStore:
             yield session
 
     def alone(self) -> AbstractContextManager[None]:
-        """Keep all replicas from learning; raise `StoreUnavailable` when one runs."""
+        """Prevent all replicas from learning; raise `StoreUnavailable` if one runs."""
         return self.sharing.alone()
 
     @contextmanager
@@ -555,7 +553,7 @@ class PostgresqlStore:
             yield StoreReader(PostgresqlSession(connection))
 
     def close(self) -> None:
-        """Release all connections, and with them the lead; safe to call twice."""
+        """Release all connections and the learner's lock; safe to call twice."""
         self.sharing.stop()
         with self._write_lock:
             self._connections.close()
@@ -581,7 +579,7 @@ class PostgresqlStore:
             raise
 
     def _begin(self, begin: bytes) -> tuple[Connection[tuple[Any, ...]], Clock]:
-        """Begin on the connection that writes, or on a new one when it is dead."""
+        """Begin on the writing connection, or on a new one if it is dead."""
         if self._connections.closed:
             raise StoreUnavailable(f"the store {self._connections.shown} is closed")
         if self._writer is not None:
@@ -612,7 +610,7 @@ class PostgresqlStore:
             self._writer = None
 
     def _migrate(self) -> None:
-        """Bring the schema to the present version, in one transaction; others wait for it."""
+        """Bring the schema to the present version in one transaction; other replicas wait."""
         engine = create_engine(
             "postgresql+psycopg://", creator=self._connections.connect, poolclass=NullPool
         )

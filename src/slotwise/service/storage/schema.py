@@ -1,11 +1,11 @@
-"""The tables, once, for every SQL engine; `slotwise.service.storage.migrations` creates them.
+"""The tables for all SQL engines; `slotwise.service.storage.migrations` creates them.
 
-Raw rows (decisions, clicks, conversions, adjustments) are inserted, never changed (but for
-`learned` of a decision that is forgotten), and dropped when they are purged: what they added to the
-counters is then in the purged counters. Their primary keys are the identities of the counting
-rules, so a second copy cannot enter. Counters are sums over raw rows and change in the transaction
-that stores or folds the rows. The columns of a table are the fields of its record, in their order.
-Used by most of `storage`.
+Raw rows (decisions, clicks, conversions, adjustments) are inserted, never changed (except `learned`
+of a decision that is excluded), and deleted by a purge: what they added to the counters is then in
+the purged counters. Their primary keys are the identities of the counting rules, so duplicates
+cannot be inserted. Counters are sums over raw rows and change in the transaction that stores or
+folds the rows. The columns of a table are the fields of its record, in their order. Used by most of
+`storage`.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ SCHEMA_VERSION = "v0014"
 OLDEST_SCHEMA = "v0013"
 """The oldest code that may use this schema, by the migration it knows.
 
-Columns with a default and new tables leave it as it is: replicas of the release before go on
-beside a new one. A migration that changes or removes what is there moves it.
+Columns with a default and new tables do not change it: replicas of the previous release work next
+to new ones. A migration that changes or removes a column or table raises it.
 """
 
 metadata = sa.MetaData(
@@ -56,7 +56,7 @@ metadata = sa.MetaData(
 Id = String(64).with_variant(String(64, collation="C"), "postgresql")
 """Sorted by bytes, as Python and SQLite do: the order of folding depends on it."""
 SequenceNumber = BigInteger().with_variant(Integer, "sqlite")
-"""SQLite counts up only a primary key of the very type INTEGER."""
+"""SQLite increments a primary key only if its type is exactly INTEGER."""
 
 _BY_HINT: dict[Any, Any] = {
     bool: sa.Boolean,
@@ -68,16 +68,16 @@ _SMALL = ("slots", "place", "level", "only", "format")
 _BY_NAME: dict[str, Any] = {"currency": String(3), **dict.fromkeys(_SMALL, Integer)}
 
 PAGE_FORMAT = 3
-"""How `decisions.page` is written; each row says in which format it is."""
+"""Format of `decisions.page`; each row contains the number of its format."""
 N_PAGE_FIELDS = 7
 """Fields of a decision that are in `page`, from `floor` on."""
 
 COLUMN_OF = {"segment_floors": "floors_by", "group": "link_group"}
-"""Columns with another name than their field; `group` would be a word of SQL."""
+"""Columns with another name than their field; `group` is reserved in SQL."""
 
 
 def _fields(record: type[msgspec.Struct]) -> dict[str, Any]:
-    """Return the fields of a record with their types; an event shares its row with its record."""
+    """Return the fields of a record with their types; an event's are in the row of its record."""
     hints = get_type_hints(record)
     fields = {name: hints[name] for name in record.__struct_fields__}
     return _fields(fields.pop("event")) | fields if "event" in fields else fields
@@ -90,7 +90,7 @@ def _decision_fields() -> dict[str, Any]:
 
 
 def _empty(hint: Any) -> Any:
-    """Return what a new column has in rows of replicas that do not know it yet."""
+    """Return the default of a new column, for rows of replicas that do not know it."""
     if hint is bool:
         return sa.false()
     empty = {dict: "{}", tuple: "[]", int: "0", float: "0"}
@@ -102,8 +102,8 @@ def _table(
 ) -> Table:
     """Return a table with a column for each field.
 
-    `key` are the names of the primary key, `seq` stands for a number that the engine counts up.
-    `kinds` are types of columns that do not follow from the field's name and type.
+    `key` are the names of the primary key; `seq` is a number that the engine increments. `kinds`
+    are types of columns that do not follow from the field's name and type.
     """
     columns: list[sa.Column[Any]] = []
     if key == "seq":
@@ -166,7 +166,7 @@ adjustments = _table(
     Index("ix_adjustments_conversion", "conversion_id"),
 )
 for _events in (clicks, conversions, adjustments):
-    # Few rows waited for their decision; counting those that still do must not read all.
+    # Few rows waited for their decision; counting those that still wait must not read all.
     Index(
         f"ix_{_events.name}_waited",
         _events.c.waited,
@@ -183,7 +183,7 @@ refusals = _table(
 
 
 def _counters(kind: str, key: Mapping[str, Any], sums: type[msgspec.Struct]) -> None:
-    """Add the table of some counters, and the one of what purged views had added to them."""
+    """Add the table of some counters, and the table of what purged views had added to them."""
     fields = {"pool_id": str} | dict(key) | _fields(sums)
     kinds = {"page_group": String(16), "feature": Id}
     for name in (f"{kind}_counters", f"purged_{kind}_counters"):
@@ -199,11 +199,11 @@ _counters(
     PageCounters,
 )
 COUNTED = {"links": "link", "pages": "page", "visitors": "visitor", "delivered": "floor"}
-"""The fields of `Counters`, and how the names of their tables begin."""
+"""The fields of `Counters`, and the prefixes of their tables' names."""
 
 
 def counter_columns(field: str, key: Any) -> tuple[Any, ...]:
-    """Return a key of `Counters` as it stands in a row: the group is its last column."""
+    """Return a key of `Counters` as columns of a row, the group last."""
     if field == "delivered":
         return tuple(key)
     group, *rest = (key,) if field == "pages" else key
@@ -234,9 +234,8 @@ store_clock = _table(
 store_clock.c.only.autoincrement = False
 
 
-# Plain values stand as they are in a row, everything else as JSON text. Only the page of a decision
-# is packed differently: floor, links and what goes with them make one column, which is read only as
-# a whole.
+# Plain values are stored as they are, everything else as JSON text. Only the page of a decision is
+# packed: floor, links and related fields form one column, which is only read as a whole.
 
 
 Row = Sequence[Any]
@@ -246,7 +245,7 @@ _encode_json = msgspec.json.Encoder().encode
 
 
 def row_columns(table: Table) -> list[str]:
-    """Return the columns that a row gives: all but a number that the engine counts up."""
+    """Return the columns of an inserted row: all but a number that the engine increments."""
     return [column.name for column in table.columns if column.name != "seq"]
 
 
@@ -279,7 +278,7 @@ class TableRows(Generic[Record]):
         return row
 
     def record(self, row: Row) -> Record:
-        """Return the record of a row; a row of an event may go on after it."""
+        """Return the record of a row; further columns of an event's row are ignored."""
         if self._event_type is not None:
             n_event = self._n_event
             return self._record_type(self._event_type(*row[:n_event]), row[n_event])
@@ -319,13 +318,13 @@ _decode_links = msgspec.json.Decoder(_LinksOfPage).decode
 
 
 def links_on(pages: Iterable[str]) -> Iterator[str]:
-    """Return the links of pages as they are stored: a fifth of the time that SQL takes for it."""
+    """Yield the links of stored pages, in a fifth of the time that SQL takes."""
     shown = chain.from_iterable(map(attrgetter("shown"), map(_decode_links, pages)))
     return map(attrgetter("link_id"), shown)
 
 
 class _DecisionRows(TableRows[DecisionRecord]):
-    """The fields of a page are one column; a last one has the format it is written in."""
+    """The fields of a page are one column; the last column has its format."""
 
     _N_BEFORE = DecisionRecord.__struct_fields__.index("floor")
     _decode_page = msgspec.json.Decoder(_Page).decode

@@ -1,4 +1,4 @@
-"""One group commit on an SQL engine: load what the batch names, judge it in order, write it.
+"""One group commit on an SQL engine: load the rows a batch refers to, judge it, write it.
 
 Used by `postgresql` and `sqlite`.
 """
@@ -41,11 +41,11 @@ class Forgotten(NamedTuple):
     pool_id: str
     decision_ids: list[str]
     counted: Counters
-    """What they have added to the counters; late feedback stays reported."""
+    """What they have added to the counters, except for late feedback."""
 
 
 def views_to_forget(reader: StoreReader, operation: contract.ForgetViews) -> Iterator[Forgotten]:
-    """Go through the pools with views to forget."""
+    """Yield the views to exclude, pool by pool."""
     folded = reader.progress().folded
     for pool_id in [pool.pool_id for pool in reader.pools()]:
         reset_times = reader.reset_times(pool_id)
@@ -94,10 +94,10 @@ class SqlBatch:
         self._ledger = Ledger(closed_until_us, latest_us, self._reader, self._write_new_rows)
 
     def apply(self, operations: Sequence[contract.Operation]) -> list[object]:
-        """Apply the operations in order and return their answers; only once.
+        """Apply the operations in order and return their results; to be called once.
 
-        Batch and ledger refer to each other. Without breaking this cycle every record of the
-        batch would stay in memory until the next garbage collection.
+        Batch and ledger refer to each other. This cycle is broken at the end: otherwise every
+        record of the batch would stay in memory until the next garbage collection.
         """
         try:
             return self._apply_all(operations)
@@ -157,7 +157,7 @@ class SqlBatch:
         return None
 
     def _load(self, operations: Sequence[contract.Operation]) -> None:
-        """Load every stored row that an event of the batch names."""
+        """Load every stored row that an event of the batch refers to."""
         events = [item.event for item in operations if isinstance(item, contract.RecordEvent)]
         ledger = self._ledger
         conversion_ids = {
@@ -188,7 +188,7 @@ class SqlBatch:
             self.add_counters(pool_id, late)
 
     def _write(self, table: Table, new: Iterable[schema.Row]) -> None:
-        """Write rows, some at a time: between two statements others may run."""
+        """Write rows in several statements, so that other threads can run between them."""
         rest = iter(new)
         while some := list(islice(rest, ROWS_AT_ONCE)):
             self._session.insert(table, some)
@@ -205,19 +205,19 @@ class SqlBatch:
             self._session.add(schema.metadata.tables[f"{prefix}{of}_counters"], sorted(rows))
 
     def _drop(self, counters: str, **key: object) -> None:
-        """Drop the counters of a key, and what purged views had added to them."""
+        """Delete the counters of a key, and what purged views had added to them."""
         where = " AND ".join(f"{name} = :{name}" for name in key)
         for name in (counters, f"purged_{counters}"):
             self._session.execute(f"DELETE FROM {name} WHERE {where}", **key)
 
     def _save_learned(self, learned: contract.Learned) -> None:
-        # A learner that was paused must not replace what another one published meanwhile.
+        # A learner that was suspended must not replace a version that another one published.
         newer = "WHERE learned.version <= excluded.version"
         if not self._session.upsert(schema.learned, [schema.LEARNED.row(learned)], newer):
             raise Superseded(f"pool {learned.pool_id} has a newer version than {learned.version}")
 
     def _save_links(self, operation: contract.SaveLinks) -> list[LinkRecord]:
-        # Late feedback that came before a reset must be counted before it, not after.
+        # Late feedback that arrived before a reset must be counted before it, not after.
         self._write_new_rows()
         saved = []
         places: dict[str, dict[str, int]] = {}

@@ -1,6 +1,6 @@
 """The reads of the SQL stores, on one connection, and the SQL that both engines share.
 
-A statement has parameters with names (`:pool_id`) and, in braces, words for which each engine has
+A statement has named parameters (`:pool_id`) and, in braces, placeholders for which each engine has
 its own SQL. It is translated once and run on the raw driver. Used by most of `storage`, and by
 `learning` and `reporting`.
 """
@@ -70,7 +70,7 @@ _OPEN = "WHERE d.pool_id = :pool_id AND d.click_closes_us > :closed_until_us"
 
 
 def _exact_sum(amount: str) -> str:
-    """Sum millionths in two columns, units and the rest: one sum might exceed 64 bits."""
+    """Sum millionths in two columns, units and the rest, since one sum might exceed 64 bits."""
     units = f"({amount} / {MICROS})"
     return f"CAST(SUM({units}) AS BIGINT), CAST(SUM({amount} - {units} * {MICROS}) AS BIGINT)"
 
@@ -128,7 +128,7 @@ ACTIVITY = {
     "sale_delays": f"""
         SELECT s.received_us - d.issued_us {_SOLD} ORDER BY s.received_us DESC LIMIT :n_rows
     """,
-    # The pool is an expression so that SQLite searches by `seq`: all pages of a pool are many more.
+    # The pool is an expression so that SQLite searches by `seq`, which selects far fewer rows.
     "pages_since": """
         SELECT d.page FROM decisions AS d
         WHERE d.pool_id || '' = :pool_id AND d.seq > :after AND d.seq <= :until
@@ -162,14 +162,14 @@ LATE_DECISION_IDS = """
 
 
 class Engine:
-    """Where the SQL of two engines differs: their dialects, and words for it.
+    """The SQL in which two engines differ: their dialects, and the text of placeholders.
 
-    - `listed` follows a column to say that it is among the parameter `ids`
-    - `row_id` is the name of a row's own address
+    - `listed` follows a column to test that it is among the parameter `ids`
+    - `row_id` is the column with the engine's internal row id
     - `bytewise` follows a text to sort it by its bytes
     - `has_waited` is the condition of the partial indexes on events that waited, of the table `e`
     - `shown` are the links of the page of the decision `d` as rows, `link_id` the id of one of them
-    - `of_pool` says that a decision is of a pool, where its index must not be used
+    - `of_pool` selects the decisions of a pool without using its index
     """
 
     def __init__(self, dialect: Dialect, **words: str) -> None:
@@ -177,7 +177,7 @@ class Engine:
         self._translated: dict[str, str] = {}
 
     def translated(self, sql: str) -> str:
-        """Return a statement as the driver wants it."""
+        """Return a statement in the driver's syntax."""
         known = self._translated.get(sql)
         if known is None:
             compiled = text(sql.format_map(self._words)).compile(dialect=self._dialect)
@@ -186,7 +186,7 @@ class Engine:
 
 
 def order_of(table: Table) -> list[str]:
-    """Return the columns of a table's key, as both engines sort them alike."""
+    """Return the columns of a table's key, in a form that both engines sort alike."""
     return [
         column.name + (" {bytewise}" if isinstance(column.type, String) else "")
         for column in table.primary_key.columns
@@ -195,13 +195,13 @@ def order_of(table: Table) -> list[str]:
 
 @cache
 def rows_of(table: Table, *more: str) -> str:
-    """Return the query for all rows of a table, with `more` columns at their end."""
+    """Return the query for all rows of a table, with `more` columns at the end."""
     return f"SELECT {', '.join([*row_columns(table), *more])} FROM {table.name}"
 
 
 @cache
 def still_waiting(events: str) -> str:
-    """Return the rest of a query for events that wait for a decision which is not there."""
+    """Return the rest of a query for events whose decision is not stored yet."""
     decision_id, join = "e.decision_id", ""
     if events == "adjustments":
         decision_id = "s.decision_id"
@@ -241,7 +241,7 @@ class SqlSession:
         return rows
 
     def stream(self, sql: str, **parameters: object) -> Iterator[list[tuple[Any, ...]]]:
-        """Go through the rows of a query, some thousand at a time."""
+        """Yield the rows of a query, a few thousand at a time."""
         with self._streaming_cursor() as cursor:
             cursor.execute(self.engine.translated(sql), parameters)
             while rows := cursor.fetchmany(STREAMED_ROWS):
@@ -252,7 +252,7 @@ class SqlSession:
         return int(self._run(sql, parameters).rowcount)
 
     def insert(self, table: Table, new: Sequence[Row]) -> int:
-        """Insert rows unless their identity is there already; return how many were new."""
+        """Insert rows unless their identity is already stored; return how many were new."""
         return self._write(table, "ON CONFLICT DO NOTHING", new)
 
     def upsert(self, table: Table, new: Sequence[Row], where: str = "") -> int:
@@ -261,7 +261,7 @@ class SqlSession:
         return self._write(table, f"{replace} {where}", new)
 
     def add(self, table: Table, new: Sequence[Row]) -> None:
-        """Insert rows, or add every column but the identity to what is there."""
+        """Insert rows, or add every column but the identity to the stored row."""
         self._write(table, _on_conflict(table, "{name} = {table}.{name} + excluded.{name}"), new)
 
     def listed(self, ids: Sequence[str]) -> object:
@@ -279,7 +279,7 @@ class SqlSession:
         raise NotImplementedError
 
     def _write(self, table: Table, end: str, new: Sequence[Row]) -> int:
-        """Insert rows by a statement with this end; return how many were written."""
+        """Insert rows with a statement that ends with `end`; return how many were written."""
         raise NotImplementedError
 
 
@@ -288,8 +288,8 @@ def read_activity(
 ) -> Activity:
     """Sum up the rows of a store.
 
-    Equals the sums over the same views one by one, but for the views of links of more than
-    `MAX_PAGES`.
+    Equals the sums over the single views, except that the views of links are estimated for more
+    than `MAX_PAGES`.
     """
     asked: dict[str, object] = {
         "pool_id": pool_id,
@@ -337,7 +337,7 @@ def read_activity(
 
 
 def _step(n_pages: int) -> int:
-    """Return n such that at most `MAX_PAGES` are opened when it is every n-th."""
+    """Return n such that every n-th page makes at most `MAX_PAGES`."""
     return max(1, -(-n_pages // MAX_PAGES))
 
 
@@ -352,7 +352,7 @@ ALL_DECISIONS = (
 
 
 class StoreReader:
-    """The reads of a store at one moment: all of them see the same commits, each one whole."""
+    """The reads of one snapshot of a store: all of them see the same complete commits."""
 
     def __init__(self, session: SqlSession) -> None:
         self._session = session
@@ -361,7 +361,7 @@ class StoreReader:
     def _listed(
         self, table: Table, column: str, ids: Iterable[str], then_by: str = ""
     ) -> list[tuple[Any, ...]]:
-        """Return the rows whose column is among ids, by the time of receipt with `then_by`."""
+        """Return the rows whose column is among ids, by time of receipt if `then_by` is given."""
         wanted = list(ids)
         if not wanted:
             return []
@@ -380,7 +380,7 @@ class StoreReader:
         return [schema.LINKS.record(row) for row in found]
 
     def places(self, pool_id: str, link_ids: Iterable[str]) -> dict[str, int]:
-        """Return the places of those of these links that a pool has."""
+        """Return the places of these links, as far as the pool has them."""
         ids = self._session.listed(list(link_ids))
         sql = f"SELECT link_id, place FROM links {_OF_POOL} AND link_id {{listed}}"
         return dict(self._fetch(sql, pool_id=pool_id, ids=ids))
@@ -416,7 +416,7 @@ class StoreReader:
         return closed_until_us, latest_us, n_resets
 
     def moving_from(self) -> str:
-        """Return from where the store is still being filled by a move, or nothing."""
+        """Return the source of an unfinished move to this store, or an empty text."""
         return str(self._fetch("SELECT moving_from FROM store_clock")[0][0])
 
     def fold_positions(self) -> dict[tuple[str, Level], FoldPosition]:
@@ -451,7 +451,7 @@ class StoreReader:
         return max((abs(value) for row in (*of_link, *of_pages) for value in row), default=0)
 
     def purged(self, pool_id: str) -> Counters:
-        """Return what dropped views had added to the counters of a pool."""
+        """Return what purged views had added to the counters of a pool."""
         return self._counters("purged_", pool_id)
 
     def _counters(self, prefix: str, pool_id: str) -> Counters:
@@ -489,13 +489,13 @@ class StoreReader:
         return dict(self._fetch("SELECT pool_id, version FROM learned"))
 
     def changed_since(self, after: int) -> tuple[int, list[str]]:
-        """Return the place of the newest change, and the subjects of those after a place."""
+        """Return the position of the newest change, and the subjects of those after a position."""
         sql = "SELECT seq, subject FROM changes WHERE seq > :after ORDER BY seq"
         found = self._fetch(sql, after=after)
         return (found[-1][0] if found else after), [subject for _, subject in found]
 
     def ended_sessions(self, after: int) -> tuple[int, list[tuple[str, int]]]:
-        """Return the place of the newest, and id and latest end of those stored after a place."""
+        """Return the position of the newest one, and id and expiry of those after a position."""
         sql = "SELECT seq, session_id, ends_us FROM ended_sessions WHERE seq > :after ORDER BY seq"
         found = self._fetch(sql, after=after)
         return (found[-1][0] if found else after), [(one, ends_us) for _, one, ends_us in found]
@@ -505,7 +505,7 @@ class StoreReader:
         return self.decisions([decision_id]).get(decision_id)
 
     def decisions(self, decision_ids: Iterable[str]) -> dict[str, DecisionRecord]:
-        """Return those of the decisions that are there, by id."""
+        """Return those of the decisions that are stored, by id."""
         found = self._listed(schema.decisions, "decision_id", decision_ids)
         return {row[0]: schema.DECISIONS.record(row) for row in found}
 
@@ -520,7 +520,7 @@ class StoreReader:
         return [schema.CONVERSIONS.record(row) for row in found]
 
     def conversions(self, conversion_ids: Iterable[str]) -> dict[str, StoredConversion]:
-        """Return those of the conversions that are there, by id."""
+        """Return those of the conversions that are stored, by id."""
         found = self._listed(schema.conversions, "conversion_id", conversion_ids)
         return {row[0]: schema.CONVERSIONS.record(row) for row in found}
 
@@ -530,12 +530,12 @@ class StoreReader:
         return [schema.ADJUSTMENTS.record(row) for row in found]
 
     def adjustments(self, adjustment_ids: Iterable[str]) -> dict[str, StoredAdjustment]:
-        """Return those of the adjustments that are there, by id."""
+        """Return those of the adjustments that are stored, by id."""
         found = self._listed(schema.adjustments, "adjustment_id", adjustment_ids)
         return {row[0]: schema.ADJUSTMENTS.record(row) for row in found}
 
     def view(self, decision_id: str) -> View | None:
-        """Return a decision with what was received for it."""
+        """Return a decision with its feedback."""
         for view in self._views(self.decisions([decision_id]).values()):
             return view
         return None
@@ -551,7 +551,7 @@ class StoreReader:
     ) -> list[View]:
         """Return views that learn and closed at this level by `until_us`, in folding order.
 
-        Folding order is the time of closing, then the decision id; the first `limit` views
+        Folding order is the closing time, then the decision id. Returns the first `limit` views
         after the position `after`.
         """
         closes = "click_closes_us" if level == CLICKS else "revenue_closes_us"
@@ -586,9 +586,9 @@ class StoreReader:
         return ViewBatch(views=views, last=found[-1][-1] if found else after)
 
     def decisions_after(self, after: int, limit: int) -> list[tuple[int, DecisionRecord]]:
-        """Return the next decisions of all pools with their places, in the order of storing.
+        """Return the next decisions of all pools with their positions, in the order of storing.
 
-        What is stored after windows were closed has a later place than all that was before.
+        Decisions stored after windows were closed have later positions than all earlier ones.
         """
         later = "WHERE seq > :after ORDER BY seq LIMIT :n_rows"
         sql = f"{rows_of(schema.decisions, 'seq')} {later}"
@@ -596,7 +596,7 @@ class StoreReader:
         return [(row[-1], schema.DECISIONS.record(row)) for row in found]
 
     def place_of(self, decision_id: str) -> int:
-        """Return the place of a decision, 0 where it is not stored."""
+        """Return the position of a decision, 0 if it is not stored."""
         sql = "SELECT seq FROM decisions WHERE decision_id = :decision_id"
         found = self._fetch(sql, decision_id=decision_id)
         return int(found[0][0]) if found else 0
@@ -608,7 +608,7 @@ class StoreReader:
         return min((time for [(time,)] in found if time is not None), default=None)
 
     def received_between(self, since_us: int, until_us: int) -> Iterator[list[StoredEvent]]:
-        """Go through the events received in [since, until), in no order, some at a time.
+        """Yield the events received in [since, until), in no order, some at a time.
 
         Reads all events; the reader must stay open meanwhile.
         """
@@ -621,9 +621,9 @@ class StoreReader:
                 yield list(map(kind.record, rows))
 
     def shown_since(self, pool_id: str, after: int, until: int | None = None) -> ShownViews:
-        """Return the place of the newest view of all, and how often each link is on those after.
+        """Return the position of the newest view, and how often links were shown after a position.
 
-        Views that another process is just storing may be left out, and so are those after `until`.
+        Views that another process is storing may be missing, and views after `until` are left out.
         """
         if until is None:
             [(until,)] = self._fetch("SELECT COALESCE(MAX(seq), 0) FROM decisions")
@@ -642,7 +642,7 @@ class StoreReader:
     ) -> ClicksAfter:
         """Return the clicks of views issued since a time whose window closes after another.
 
-        And how often each link was shown on those whose window is open.
+        Also return how often each link was shown on those whose window is open.
         """
         of = {"pool_id": pool_id, "since_us": since_us, "closed_until_us": closed_until_us}
         clicked = self._fetch(ACTIVITY["clicks_after"], **of, after_us=after_us)
@@ -651,7 +651,7 @@ class StoreReader:
         return ClicksAfter(clicks, {str(link_id): n for link_id, n in shown})
 
     def late_views(self, pool_id: str) -> Iterator[list[View]]:
-        """Go through the views with an event that came after its window, some at a time."""
+        """Yield the views with an event received after its window, some at a time."""
         found = [row[0] for row in self._fetch(LATE_DECISION_IDS, pool_id=pool_id)]
         for start in range(0, len(found), _LATE_CHUNK):
             yield self._views(self.decisions(found[start : start + _LATE_CHUNK]).values())

@@ -40,7 +40,7 @@ ENGINE = Engine(
     has_waited="e.waited = 1",
     shown="json_each(d.page, '$[1]') AS shown",
     link_id="json_extract(shown.value, '$[0]')",
-    # The sign keeps SQLite from an index on the pool: it would sort all rows each time.
+    # The sign prevents the use of an index on the pool, which would sort all rows each time.
     of_pool="+pool_id = :pool_id",
 )
 
@@ -62,12 +62,12 @@ _RAW = (
 _INSERT_MANY = {
     table.name: {n: f"{_values(table, n)} ON CONFLICT DO NOTHING" for n in _SIZES} for table in _RAW
 }
-"""By table and number of rows, rising. A row that is there already is left as it is."""
+"""By table and number of rows, increasing. Existing rows are not changed."""
 _INSERT = {table.name: _values(table) for table in schema.metadata.sorted_tables}
 
 
 class SqliteSession(SqlSession):
-    """Runs statements of SQLite."""
+    """Runs statements on SQLite."""
 
     engine = ENGINE
 
@@ -76,7 +76,7 @@ class SqliteSession(SqlSession):
         return msgspec.json.encode(ids).decode()
 
     def insert(self, table: Table, new: Sequence[Row]) -> int:
-        """Insert in few statements: Python may switch threads after each, which costs time.
+        """Insert in few statements: Python may switch threads after each, which takes time.
 
         A statement takes a fixed number of rows. When there are fewer, the last row is repeated;
         the copies conflict with it and are ignored.
@@ -93,7 +93,7 @@ class SqliteSession(SqlSession):
         return n_new
 
     def damage(self) -> str:
-        """Return what SQLite finds wrong with its file, or nothing."""
+        """Return the damage that SQLite finds in its file, or an empty text."""
         [(found,)] = self.fetch("PRAGMA integrity_check(1)")
         return "" if found == "ok" else str(found)
 
@@ -106,15 +106,15 @@ class SqliteSession(SqlSession):
 
 _PRAGMAS = (
     "PRAGMA cache_size = -32768",
-    "PRAGMA temp_store = MEMORY",  # else every large statement makes and removes a file
+    "PRAGMA temp_store = MEMORY",  # otherwise every large statement creates and removes a file
     "PRAGMA trusted_schema = OFF",
 )
 TO_WRITE = ("PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL")
-"""Write ahead to a log, and force every commit to disk."""
+"""Use a write-ahead log, and force every commit to disk."""
 
 
 def create_private(path: Path) -> None:
-    """Create a file that only its owner can read, unless it is there; SQLite copies its mode."""
+    """Create a file that only its owner can read, if missing; SQLite copies its mode."""
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     except OSError as error:
@@ -172,9 +172,9 @@ class SqliteFile:
             self._idle_readers.pop().close()
 
     def _check_file(self) -> None:
-        """Raise `StoreUnavailable` when the file is closed, gone, or another one than at first.
+        """Raise `StoreUnavailable` if the file is closed, missing or was replaced.
 
-        A connection would go on with a removed file, and what it commits would be lost.
+        A connection would continue with a removed file, and its commits would be lost.
         """
         if self._closed:
             raise StoreUnavailable(f"the store {self._path.name} is closed")
@@ -193,7 +193,7 @@ class SqliteFile:
 
 @contextmanager
 def sqlite_errors() -> Iterator[None]:
-    """Turn what makes a file unusable for now into `StoreUnavailable`.
+    """Turn errors of an unusable file into `StoreUnavailable`.
 
     A broken constraint and a wrong statement (`SQLITE_ERROR`) are no outage but a mistake in
     the code: they are raised as they are.
@@ -210,12 +210,12 @@ def sqlite_errors() -> Iterator[None]:
 
 
 _END_WITHIN_S = 5.0
-"""How long a process may take to finish after the one that it writes for has ended."""
+"""How long a writer process may take to finish after its parent has ended."""
 _LOOK_EVERY_S = 0.01
 
 
 def _is_running(process: str) -> bool:
-    """Return whether there is a process of this number, as far as one can tell."""
+    """Return whether a process with this id exists; True if that is unknown."""
     if not process.isdigit():
         return True
     try:
@@ -223,18 +223,18 @@ def _is_running(process: str) -> bool:
     except ProcessLookupError:
         return False
     except OSError:
-        pass  # it belongs to somebody else
+        pass  # it belongs to another user
     return True
 
 
 class WriterLock:
-    """Holds `<store>.lock`, a file that stays and names the process of the last writer.
+    """Holds `<store>.lock`, a permanent file with the process id of the last writer.
 
-    The store's own file cannot carry the lock: closing any descriptor of it would release the
-    locks that SQLite holds there.
+    The store's own file cannot be locked: closing any descriptor of it would release SQLite's
+    locks.
 
-    The process named may be gone while the one that writes for it, named beside it, finishes its
-    last commit: then the lock is free in a moment.
+    The process may have ended while its writer process, named next to it, finishes the last commit:
+    the lock is then free in a moment.
     """
 
     def __init__(self, store: Path) -> None:
@@ -271,12 +271,12 @@ class WriterLock:
 
     @property
     def descriptor(self) -> int:
-        """What another process inherits to hold the lock, too."""
+        """The file descriptor that another process inherits to hold the lock, too."""
         assert self._descriptor is not None, "released"
         return self._descriptor
 
     def name_writer(self, process: int) -> None:
-        """Name the process that writes for this one."""
+        """Record the id of the process that writes for this one."""
         self._name(f"{os.getpid()} {process}\n")
 
     def _name(self, line: str) -> None:
@@ -292,7 +292,7 @@ class WriterLock:
         return True
 
     def release(self) -> None:
-        """Let another process write; safe to call twice."""
+        """Release the lock; safe to call twice."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
@@ -312,18 +312,18 @@ def migrate(path: Path, busy_timeout_s: float) -> None:
         "sqlite://", creator=lambda: connect(path, busy_timeout_s, *TO_WRITE), poolclass=NullPool
     )
     with engine.connect() as connection:
-        # The driver would begin a transaction only with the first change of a row.
+        # The driver would begin a transaction only at the first change of a row.
         connection.exec_driver_sql("BEGIN IMMEDIATE")
         upgrade(connection)
         connection.commit()
 
 
 class SqliteStore(SqliteFile):
-    """Keeps everything in one SQLite file; the class `Store` says what that means.
+    """A `Store` in one SQLite file.
 
-    It is the only writer: a second one, in this or another process, is refused. A file of an
-    older version is migrated when it is opened. A file that cannot be used raises
-    `StoreUnavailable` and drops the connection it came over; the next call tries a fresh one.
+    It is the only writer: a second one, in this or another process, is refused. A file of an older
+    version is migrated when it is opened. If the file cannot be used, a call raises
+    `StoreUnavailable` and drops its connection; the next call opens a new one.
     """
 
     sharing = None
@@ -367,7 +367,7 @@ class SqliteStore(SqliteFile):
                 raise
 
     def alone(self) -> AbstractContextManager[None]:
-        """Do nothing: a store in a file has one writer, which is this one."""
+        """Do nothing: this process is the only writer of the file."""
         return nullcontext()
 
     def close(self) -> None:

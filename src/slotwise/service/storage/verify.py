@@ -1,4 +1,4 @@
-"""Recompute every counter from the raw rows and demand equality.
+"""Recompute every counter from the raw rows and compare.
 
 Used by `maintenance` and `cli`.
 """
@@ -49,7 +49,7 @@ class Mismatch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Verification(msgspec.Struct, frozen=True, kw_only=True):
-    """What was looked at, and every difference found."""
+    """What was compared, and every difference found."""
 
     n_pools: int
     n_decisions: int
@@ -60,7 +60,7 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Moment(NamedTuple):
-    """The counters of a pool, and everything about them that later commits can change."""
+    """The counters of a pool, and all related data that later commits can change."""
 
     pool_id: str
     stored: Counters
@@ -78,10 +78,10 @@ class _Moment(NamedTuple):
 def verify(store: ReadableStore) -> Verification:
     """Compare all counters of a store with its rows; the store may be in use.
 
-    Counters, positions and late feedback are read at one moment. The folded views are read
-    after it, some at a time: their windows are closed, so what counts in them stays the same.
-    When statistics are reset or views purged meanwhile, the comparison is made again, and at
-    last with all reads at one moment.
+    Counters, positions and late feedback are read in one snapshot. The folded views are read later,
+    some at a time: their windows are closed, so their counts stay the same. If statistics are reset
+    or views purged meanwhile, the comparison is repeated, the last time with all reads in one
+    snapshot.
     """
     for _ in range(_MAX_TRIES):
         with store.reading() as reader:
@@ -121,7 +121,7 @@ def _comparison(reading: Reading, moments: Sequence[_Moment], damage: str) -> Ve
 
 
 def _recount(reading: Reading, moment: _Moment) -> tuple[Counters, int]:
-    """Return a pool's counters as its raw rows give them, and how many decisions there are."""
+    """Return a pool's counters recomputed from its raw rows, and the number of decisions."""
     counters, n_views, last = add_counters(moment.purged, moment.late), 0, 0
     while True:
         with reading() as reader:
@@ -143,7 +143,7 @@ def _recount(reading: Reading, moment: _Moment) -> tuple[Counters, int]:
 
 
 def _compare(pool_id: str, stored: Counters, recomputed: Counters) -> Iterator[Mismatch]:
-    """Go through all counters, equal or not."""
+    """Yield all counters, equal or not."""
     for field in COUNTED:
         ours, theirs = getattr(stored, field), getattr(recomputed, field)
         for key in sorted(ours.keys() | theirs.keys()):
@@ -161,7 +161,7 @@ def _compare(pool_id: str, stored: Counters, recomputed: Counters) -> Iterator[M
 
 
 def _place(field: str, *columns: Any) -> tuple[str, str]:
-    """Return the group that a counter is of, and its link or visitors."""
+    """Return the group of a counter, and its link or visitors."""
     if field == "delivered":
         feature, value, clicks, *_ = columns
         visitors = f"{feature}={value} " if feature else ""

@@ -1,11 +1,11 @@
-"""A process that commits to a SQLite file for another one.
+"""A process that commits to a SQLite file for another process.
 
-Judging a group of writes and handing its rows to SQLite takes the interpreter for milliseconds.
+Judging a group of writes and passing its rows to SQLite occupies the interpreter for milliseconds.
 In the process that answers requests, every request would wait for that. So `slotwise serve` sends
-its writes, as bytes, to this process, which answers each group after its commit.
+its writes, as bytes, to this process, which replies to each group after its commit.
 
-The process ends when its pipe is closed, which the system does when the other process ends in any
-way. A commit that was under way is finished first, and the lock of the file is held until then.
+The process ends when its pipe is closed, which the system does whenever the other process ends. A
+commit in progress is finished first, and the lock of the file is held until then.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ from slotwise.service.storage.sqlite import (
 )
 
 _LOWER_PRIORITY = 5
-"""Requests that wait for the processor come before commits."""
+"""Requests that wait for a CPU take precedence over commits."""
 _STEPS = 2_500
 """Instructions of SQLite, an eighth of a millisecond, after which another process may run."""
 
 
 class _Reply(msgspec.Struct, omit_defaults=True):
-    """What became of one commit: its answers, or why there are none."""
+    """The outcome of one commit: its results, or an error."""
 
     answers: list[bool | int | Outcome | list[LinkRecord] | None] = []
     away: str = ""
@@ -58,7 +58,7 @@ class _Reply(msgspec.Struct, omit_defaults=True):
     refused: bytes = b""
     """Any other error, pickled."""
     is_unread: bool = False
-    """Whether the operations are to be sent again, pickled: msgpack cannot say all of them."""
+    """Whether the operations must be sent again, pickled: msgpack cannot encode all of them."""
 
 
 def _refuse(value: object) -> object:
@@ -67,12 +67,12 @@ def _refuse(value: object) -> object:
 
 _encode = msgspec.msgpack.Encoder(enc_hook=_refuse).encode
 _PICKLED = pickle.dumps(None)[:1]
-"""What a pickle begins with, and no list in msgpack."""
+"""The first byte of a pickle; no list in msgpack starts with it."""
 _read_reply = msgspec.msgpack.Decoder(_Reply).decode
 
 
 class WriterProcess:
-    """The process, as the one that started it sees it; for one thread at a time."""
+    """The parent's handle of the process; not thread-safe."""
 
     def __init__(self, store: Path, lock: WriterLock, busy_timeout_s: float) -> None:
         try:
@@ -83,16 +83,16 @@ class WriterProcess:
         self._pipe = Connection(here.detach())
         lock.name_writer(self._process.pid)
         self.has_ended = False
-        """Whether another one has to be started."""
+        """Whether a new process must be started."""
 
     def commit(self, operations: Sequence[Operation]) -> list[object]:
-        """Commit operations there; `StoreUnavailable` leaves open whether they were committed."""
+        """Commit operations there; after `StoreUnavailable` they may or may not be committed."""
         try:
             reply = self._reply(_encode(operations))
         except OverflowError:
             reply = None
         if reply is None or reply.is_unread:
-            # Such as an amount beyond 64 bits, or a fraction: the store rejects that event.
+            # For example an amount beyond 64 bits, or a fraction: the store rejects that event.
             reply = self._reply(pickle.dumps(operations))
         if reply.away:
             raise StoreUnavailable(reply.away)
@@ -109,7 +109,7 @@ class WriterProcess:
             raise StoreUnavailable("the process that writes the store has ended") from error
 
     def close(self) -> None:
-        """Let the process end after its last commit, and wait for that."""
+        """Make the process end after its last commit, and wait for it."""
         self._pipe.close()
         self._process.wait()
 
@@ -121,7 +121,7 @@ def _start(
     here, there = socketpair()
     with there:
         inherited = (there.fileno(), lock.descriptor)
-        # It must find the modules of this process, and none that lie in the working directory.
+        # It must find the modules of this process, and none in the working directory.
         command = [sys.executable, "-P", "-c", f"from {__name__} import main; main()"]
         try:
             return here, subprocess.Popen(
@@ -148,8 +148,8 @@ class _YieldingSession(SqliteSession):
 class _YieldingStore(SqliteStore):
     """A store that lets other processes run while it writes.
 
-    A process that was interrupted, such as the one that answers requests, would otherwise wait for
-    the next tick of the system's clock, for up to 4 ms.
+    Otherwise an interrupted process, such as the one that answers requests, would wait for the next
+    tick of the system's clock, for up to 4 ms.
     """
 
     _session = _YieldingSession
@@ -161,7 +161,7 @@ class _YieldingStore(SqliteStore):
 
 
 class _Writer:
-    """The store on the side of the process that writes it."""
+    """The store in the writer process."""
 
     def __init__(self, path: Path, lock: WriterLock, busy_timeout_s: float) -> None:
         self._path = path
@@ -195,7 +195,7 @@ class _Writer:
 
 
 def _come_after_requests() -> None:
-    """Never interrupt a process that runs, and be interrupted by one that wakes."""
+    """Run at a lower priority than the process that answers requests."""
     os.nice(_LOWER_PRIORITY)
     if sys.platform == "linux":
         with contextlib.suppress(OSError):
@@ -203,17 +203,17 @@ def _come_after_requests() -> None:
 
 
 def main() -> None:
-    """Write a store in a process of its own."""
+    """Run the writer process."""
     store, busy_timeout_s, pipe, lock = sys.argv[1:]
     for one in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(one, signal.SIG_IGN)  # one to the whole group is meant for the other process
+        signal.signal(one, signal.SIG_IGN)  # signals to the whole group are for the parent
     _come_after_requests()
     gc.freeze()
     commit_what_is_sent(Path(store), float(busy_timeout_s), int(pipe), int(lock))
 
 
 def commit_what_is_sent(store: Path, busy_timeout_s: float, pipe: int, lock: int) -> None:
-    """Commit what is sent until the pipe is closed; it and the lock are file descriptors."""
+    """Commit what is sent until the pipe is closed; `pipe` and `lock` are file descriptors."""
     writer = _Writer(store, WriterLock.inherited(lock), busy_timeout_s)
     with (
         contextlib.closing(writer),
@@ -225,10 +225,10 @@ def commit_what_is_sent(store: Path, busy_timeout_s: float, pipe: int, lock: int
 
 
 class ProcessStore(SqliteFile):
-    """A `SqliteStore` whose commits another process makes; reads stay in this one.
+    """A `SqliteStore` whose commits are made by another process; reads are made in this one.
 
-    When that process ends, the commit under way raises `StoreUnavailable`, and the next one starts
-    a new process.
+    If that process ends, the commit in progress raises `StoreUnavailable`, and the next commit
+    starts a new process.
     """
 
     sharing = None
