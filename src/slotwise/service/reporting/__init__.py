@@ -1,4 +1,4 @@
 """How a pool is doing: reports of pools and decisions, and the dashboard's data.
 
-May import every room below it: `learning`, `deciding`, `storage` and `counting`.
+May import every part below it: `learning`, `deciding`, `storage` and `counting`.
 """

@@ -40,7 +40,7 @@ _FOREVER = 2**63 - 1
 def report_decision(
     view: View, refusals: Iterable[Refusal], closed_until_us: int, pool: PoolSettings
 ) -> DecisionReport:
-    """Return what was received for a decision and what became of each event.
+    """Return what was received for a decision and the outcome of each event.
 
     `pool` are the settings under which it was made.
     """
@@ -76,7 +76,7 @@ def settings_at(present: PoolSettings, changes: Iterable[ChangeRecord], at_us: i
 
 
 def round_row(view: View, closed_until_us: int) -> RoundRow:
-    """Return a view in the form of the export: outcomes are zero until they are settled."""
+    """Return a view as a row of the export; outcomes are zero until they are settled."""
     decision = view.decision
     clicks_settled = decision.click_closes_us <= closed_until_us
     revenue_settled = decision.revenue_closes_us <= closed_until_us
@@ -104,7 +104,7 @@ _NO_AMOUNT = {"amount_micros": None, "currency": None}
 
 
 def _received(view: View) -> Iterator[ReceivedEvent]:
-    """Return the events of a view, each with what became of it."""
+    """Return the events of a view, each with its outcome."""
     for click in view.clicks:
         verdict, event_id = judge_click(view.decision, click), click.event.link_id
         sources = (click, click.event, verdict)
@@ -141,10 +141,10 @@ OPTIONAL = ("min_probability", "pool_changes", "currency", "policy", "version", 
 
 
 class LogTables:
-    """Rounds in the order of the store become tables of a log.
+    """Converts rounds, in the order of the store, to tables of a log.
 
-    Rounds of concurrent requests may be stored some milliseconds out of order; a row's time is
-    then that of the row before. Pages without links have no rows.
+    Rounds of concurrent requests may be stored some milliseconds out of order; a row then gets the
+    time of the row before. Pages without links have no rows.
     """
 
     def __init__(self, pool: PoolSettings) -> None:
@@ -192,7 +192,7 @@ class LogTables:
         return pa.Table.from_arrays(arrays, schema=self.schema)
 
     def _pool_changes(self, rows: Iterable[RoundRow]) -> Iterator[int]:
-        """Count how often the links that pages are drawn from were others than before."""
+        """Yield for each row how often the links that pages are drawn from have changed."""
         for row in rows:
             if row.pool_key != self._pool_key:
                 self._pool_key = row.pool_key
@@ -240,7 +240,7 @@ def log_file(pool: PoolSettings, rounds: Iterable[list[RoundRow]]) -> io.BytesIO
 
 
 class _Sink(io.BytesIO):
-    """A file that is only written; `take` removes what was added since the last call."""
+    """A write-only file; `take` returns and removes what was added since the last call."""
 
     n_taken = 0
 
@@ -256,7 +256,7 @@ class _Sink(io.BytesIO):
 
 
 def _parquet(schema: pa.Schema, tables: Iterable[pa.Table]) -> Iterator[bytes]:
-    """Write one row group for each table and hand out the bytes as they come."""
+    """Write one row group for each table and yield the bytes as they are written."""
     sink = _Sink()
     with pq.ParquetWriter(sink, schema) as writer:
         for table in tables:

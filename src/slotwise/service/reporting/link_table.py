@@ -1,4 +1,4 @@
-"""The links of a pool as rows of a table: what each one does for the page, and why.
+"""The table of a pool's links: the role of each link, and why it is shown.
 
 Used by `overview` and `api`.
 """
@@ -29,13 +29,13 @@ SortColumn = Literal["name", "role", "share", "settled", "pending", "clicks", "r
 MIN_VIEWS = 100
 """With fewer settled views a link is still being tried."""
 SHOWN = 0.01
-"""A link on fewer pages than this, those of exploration not counted, rests."""
+"""A link on a smaller share of pages than this, apart from exploration, is resting."""
 NEAR = 0.9
-"""A score above this part of the threshold of the best page may have a place on some pages."""
+"""A link whose score is above this share of the best page's threshold may be on some pages."""
 
 
 class LinkRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One link as a merchandiser sees it."""
+    """One link, as shown to a merchandiser."""
 
     link_id: str
     title: str
@@ -45,9 +45,9 @@ class LinkRow(msgspec.Struct, frozen=True, kw_only=True):
     ends_at: datetime | None
     role: Role
     share: float
-    """The probability that a page has the link now, by which `role` is judged."""
+    """The present inclusion probability of the link, which determines `role`."""
     share_lately: float | None
-    """The part of the latest views that had it; None without views."""
+    """The share of the latest views that showed it; None without views."""
     settled_views: int
     pending_views: int
     click_rate: RateReport
@@ -59,7 +59,7 @@ class LinkRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LinkTableQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which rows, in which order."""
+    """Which rows to return, in which order."""
 
     text: Annotated[str, Meta(max_length=MAX_TITLE_CHARS)] = ""
     role: Role | Literal[""] = ""
@@ -74,14 +74,14 @@ class LinkRows(msgspec.Struct, frozen=True, kw_only=True):
 
     n_links: int
     n_found: int
-    """How many the filter leaves."""
+    """The number of rows that match the filter."""
     rows: tuple[LinkRow, ...]
 
 
 class LinkTable:
     """The links of a pool; rows are made on request.
 
-    `starts_us` are the spans of time to draw.
+    `starts_us` are the spans of time in the charts.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class LinkTable:
             self._spans_of[span.link_id].append(span)
 
     def select(self, asked: LinkTableQuery) -> LinkRows:
-        """Return the rows that hold a text and play a role, sorted; ties stay in order."""
+        """Return the rows that contain a text and have a role, sorted; the sort is stable."""
         wanted = asked.text.casefold()
         found = [
             (link, role)
@@ -138,7 +138,7 @@ class LinkTable:
         return f"{link.link_id}\n{link.title}\n{self._stored(link).url}".casefold()
 
     def _stored(self, link: LinkStatistics) -> LinkRecord:
-        """Return a link as the pool has it; it may have been added since the table was made."""
+        """Return a link's record in the pool; it may have been added since the table was made."""
         return self._link_of.get(link.link_id, LinkRecord(self._pool.pool_id, link.link_id, ""))
 
     def _sort_key(self, link: LinkStatistics, role: Role, column: SortColumn) -> float | str:
@@ -204,17 +204,17 @@ def _role(
         return "pinned"
     if link.click_views < MIN_VIEWS or explanation is None:
         return "exploring"
-    # On average over the latest versions: a policy may keep the floor by pages in turn.
+    # An average over the latest versions: a policy may keep the floor by alternating pages.
     random = min(pool.slots / n_links, 1.0)
     if explanation.probability - pool.explore * random < SHOWN:
         return "resting"
-    # Shown less often than on random pages, and far from a place of its own: to learn more.
+    # Shown less often than on random pages, with a score far below the threshold: exploration.
     if explanation.probability < random and explanation.score < NEAR * explanation.threshold:
         return "exploring"
     price = explanation.shadow_price
     if price is None or price * explanation.click_rate > explanation.revenue_rate:
         return "click carrier"
-    if link.revenue_micros <= 0:  # an estimate is never 0, but nothing was sold yet
+    if link.revenue_micros <= 0:  # nothing was sold yet, although the estimate is not 0
         return "click carrier" if price else "exploring"
     return "earner"
 

@@ -59,16 +59,16 @@ _MAX_CHARS = 300
 
 
 class ChangeLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One change, or many alike that were made together."""
+    """One change, or several similar changes that were made together."""
 
     changed_us: int
     changed_by: str
-    """The label of the key, or its id where it has none."""
+    """The label of the key, or its id if it has none."""
     what: str
     is_marked: bool
     """Whether it is drawn on the charts: a change of settings or links, or a note."""
     note_id: str = ""
-    """The note that the line is; empty for a change."""
+    """The text of a note; empty for a change."""
 
 
 class FloorStep(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,8 +104,8 @@ def describe_changes(
 ) -> list[ChangeLine]:
     """Return the changes of a pool and its links, newest first; `names` are the labels of keys.
 
-    Links that one key changed in the same way within a minute share a line. Changes of links
-    up to `read_since_us` were not all read: a line that reaches there says so.
+    Links that one key changed in the same way within a minute share a line. Changes of links up to
+    `read_since_us` were not all read: a line with such changes says so.
     """
     seen = set()
     groups: list[list[ChangeRecord]] = []
@@ -190,7 +190,7 @@ def _label(name: str) -> str:
 
 
 def _value(name: str, fields: Mapping[str, Any]) -> str:
-    """Return a field in words: `_us` at the end of its name marks a time, and 0 none."""
+    """Return a field as text; a name that ends with `_us` is a time, where 0 means none."""
     value = fields.get(name)
     if name.endswith("_us") and value:
         return f"{to_time(value):%Y-%m-%d %H:%M}"
@@ -218,7 +218,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     holdout: float
     policy: str
     frontier_kinds: int
-    """Kinds of visitors that `frontier` is the average of."""
+    """Kinds of visitors over which `frontier` is the average."""
     n_links: int
     n_retired: int
     allowed_hosts: tuple[str, ...]
@@ -234,7 +234,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     floor_steps: tuple[FloorStep, ...]
     expected_clicks: float
     expected_revenue_micros: int
-    """Of a page of the latest versions, by the present estimates."""
+    """Both per page of the latest versions, by the present estimates."""
     shadow_price_micros: int | None
     groups: tuple[GroupReport, ...]
     lift: RateReport | None
@@ -252,18 +252,18 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     invalid_clicks: int
     refused: int
     n_quarantined: int
-    """Of all pools: whose page is unknown has no pool."""
+    """Over all pools: events whose page is unknown have no pool."""
     duplicates: int
-    """Clicks and sales that came again since `started_us`: they leave no row."""
+    """Repeated clicks and sales since `started_us`; they are not stored."""
     refused_since_start: int
     """Of all pools."""
     page_problems: tuple[PageProblem, ...]
-    """What kept scripts on pages from working since `started_us`."""
+    """Reasons why scripts on pages failed since `started_us`."""
     started_us: int
     sales_missing: bool
-    """Whether sales that are expected of open views do not come."""
+    """Whether sales that are expected from open views do not arrive."""
     trouble: str
-    """What keeps the pool from learning, in one sentence, or empty."""
+    """Why the pool cannot learn, in one sentence; empty if it can."""
     changes: tuple[ChangeLine, ...]
     has_view: bool
     has_click: bool
@@ -271,7 +271,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DashboardPool(NamedTuple):
-    """The overview and the table of links, made together."""
+    """The overview and the table of links, made from the same data."""
 
     overview: Overview
     table: LinkTable
@@ -280,16 +280,16 @@ class DashboardPool(NamedTuple):
 def draw_pool(
     reporter: Reporter, pool_id: str, now_us: int, outcomes: OutcomesSinceStart, health: Health
 ) -> DashboardPool:
-    """Read all that the page shows of a pool. Reading: belongs in a worker thread."""
+    """Read everything the dashboard shows about a pool. Reading: call it in a worker thread."""
     directory = reporter.directory
     pool = directory.pool(pool_id)
     since_us = max(now_us - LONGEST_US, pool.created_us)
-    # the shortest span of which no more than `MAX_SPANS` fit
+    # the shortest span that gives at most `MAX_SPANS` spans
     fitting = (span for span in SPANS_US if now_us - since_us <= span * MAX_SPANS)
     span_us = next(fitting, SPANS_US[-1])
     starts_us = tuple(range(since_us // span_us * span_us, now_us + 1, span_us))
     with ThreadPoolExecutor(max_workers=1) as beside:
-        # Half of the time is spent inside the store, which leaves the interpreter to others.
+        # Half of the time is spent inside the store, where other threads can run.
         summed_up = beside.submit(reporter.activity, pool_id, starts_us[0], span_us)
         report = reporter.stats(pool_id)
         explained = reporter.explain_lately(pool_id)
@@ -303,7 +303,7 @@ def draw_pool(
     table = LinkTable(pool, links, report, explained, activity, starts_us)
     frontier = reporter.frontier(pool_id)
     n_retired = sum(link.retired for link in links)
-    # What is not given comes from one of these, the first that has it.
+    # All other fields come from the first of these that has them.
     overview = compose(
         Overview,
         report,
@@ -346,9 +346,9 @@ def draw_pool(
 
 
 def _price_of_floor(pool: PoolSettings, report: PoolReport, frontier: FrontierReport) -> int | None:
-    """Return what one more click costs, by the curve where it knows the kinds of visitors.
+    """Return the cost of one more click, from the curve if it is by kinds of visitors.
 
-    The price of their pages is no estimate of it: it follows the clicks that are owed at present.
+    The price of their pages is not an estimate of it: it depends on the clicks owed at present.
     """
     if not frontier.n_kinds:
         return report.shadow_price_micros
@@ -359,7 +359,7 @@ def _price_of_floor(pool: PoolSettings, report: PoolReport, frontier: FrontierRe
 def _with_notes(
     changes: list[ChangeLine], notes: list[Note], names: Mapping[str, str]
 ) -> tuple[ChangeLine, ...]:
-    """Put notes between the changes, newest first, by the moment they are about."""
+    """Merge notes into the changes, newest first, by the time they refer to."""
     lines = [
         ChangeLine(
             changed_us=note.at_us,
@@ -374,7 +374,7 @@ def _with_notes(
 
 
 def _thinned(points: tuple[FrontierPoint, ...]) -> tuple[FrontierPoint, ...]:
-    """Return at most `MAX_FRONTIER_POINTS` of the corners, both ends among them."""
+    """Return at most `MAX_FRONTIER_POINTS` of the corners, including both ends."""
     step = -(-len(points) // MAX_FRONTIER_POINTS) if points else 1
     return (*points[:-1:step], *points[-1:])
 

@@ -1,4 +1,4 @@
-"""How a pool is doing: counters and estimates turned into reports.
+"""Make reports about a pool from its counters and estimates.
 
 Used by `overview`, `reporter`, `segments` and `api`.
 """
@@ -45,15 +45,15 @@ from slotwise.service.storage.sql_reads import StoreReader
 
 FAILURE_PROBABILITY = 0.05
 MAX_KIND_LINKS = 20_000
-"""Kinds of visitors times links that the frontier takes in: about 0.2 s."""
+"""Kinds of visitors times links used for the frontier: about 0.2 s."""
 MOST_VIEWS = 1_000.0
-"""A lift that needs more than so many times the present views is not forecast."""
+"""No forecast is made if a lift needs more than this many times the present views."""
 GROUPS: tuple[Group, ...] = ("policy", "holdout")
 _UNCOUNTED = LinkCounters()
 
 
 def report_pool(reader: StoreReader, pool: PoolSettings, installed: InstalledVersion) -> PoolReport:
-    """Return the statistics of a pool as they are stored, and the version in use."""
+    """Return the stored statistics of a pool, and the version in use."""
     counters, progress = reader.counters(pool.pool_id), reader.progress()
     stored = installed.stored
     price = stored.shadow_price
@@ -92,7 +92,7 @@ def report_pool(reader: StoreReader, pool: PoolSettings, installed: InstalledVer
 def report_segment_floors(
     pool: PoolSettings, installed: InstalledVersion
 ) -> tuple[SegmentFloorReport, ...]:
-    """Return how the segments that have a floor of their own stand to it."""
+    """Return the state of each floor of a segment."""
     return tuple(
         compose(
             SegmentFloorReport,
@@ -106,7 +106,7 @@ def report_segment_floors(
 
 
 class PoolTotals(NamedTuple):
-    """What is known of a pool as a whole."""
+    """Totals of a pool."""
 
     floor: FloorState
     clicks_delivered: RateReport | None
@@ -128,7 +128,7 @@ def report_totals(
 
 
 def _floor(installed: InstalledVersion) -> FloorState:
-    """Return the state of the pool's floor; with pins, too, delivered clicks decide."""
+    """Return the state of the pool's floor; delivered clicks decide, also with pins."""
     floor = installed.page(NO_CONSTRAINTS).floor
     if floor.status == "infeasible" or not installed.stored.delivered.click_views:
         return floor
@@ -145,10 +145,10 @@ def _delivered(pages: PageCounters, pool: PoolSettings, click_floor: float) -> R
 def report_frontier(
     pool: PoolSettings, installed: InstalledVersion, averaged: AveragedVersion
 ) -> FrontierReport:
-    """Return the revenue-for-floor curve by the estimates of a version, and its pages on average.
+    """Return the frontier by the estimates of a version, and the averages of its pages.
 
-    It has the order of slots and the most frequent kinds of visitors, as pages have: no page of
-    these estimates earns more.
+    Like pages, it uses the order of slots and the most frequent kinds of visitors: under these
+    estimates no page earns more.
     """
     points: list[FrontierPoint] = []
     n_links = len(installed.link_ids)
@@ -195,7 +195,7 @@ def report_frontier(
 
 
 def _exposure(page: VisitorPage, price: float, weights: Floats | None) -> Floats:
-    """Return what a view counts as, link by link, when those worth most have the best slots."""
+    """Return each link's probability times slot weight; links worth most get the best slots."""
     if weights is None:
         return page.probabilities
     order = np.argsort(-(page.value + price * page.clicks), kind="stable")
@@ -211,7 +211,7 @@ def explain_links(
 ) -> list[Explanation]:
     """Return for each link of a version why it is shown as often as it is.
 
-    With `averaged`, its probabilities and price take the place of the version's own.
+    With `averaged`, its probabilities and price replace those of the version.
     """
     if not installed.link_ids:
         return []
@@ -259,7 +259,7 @@ def share_rate(total: int, n_views: int, scale: int) -> RateReport:
     """
     if n_views == 0:
         return RateReport(mean=0.0, low=0.0, high=float(scale))
-    # After `max_revenue_micros` was lowered, old views may lie above the scale.
+    # After `max_revenue_micros` was lowered, old views may exceed the scale.
     share = min(total / scale, float(n_views))
     width = math.log(2.0 / FAILURE_PROBABILITY) + 0.5 * math.log(n_views)
     return RateReport(
@@ -273,13 +273,13 @@ def _both_groups(counters: Counters, link_id: str) -> LinkCounters:
     counted = [
         found for group in GROUPS if (found := counters.links.get((group, link_id))) is not None
     ]
-    if len(counted) < len(GROUPS):  # nearly every link of a large pool
+    if len(counted) < len(GROUPS):  # the usual case in a large pool
         return counted[0] if counted else _UNCOUNTED
     return sum_counters(counted[0], counted[1])
 
 
 def report_group(group: Group, pages: PageCounters, pool: PoolSettings) -> GroupReport:
-    """Return what these pages brought a view, with intervals."""
+    """Return the outcomes of these pages per view, with intervals."""
     revenue = _page_revenue(pages, pool)
     micros = pool.max_revenue_micros
     return compose(
@@ -301,7 +301,7 @@ def _page_revenue(
     failure_probability: float = FAILURE_PROBABILITY,
     times: float = 1.0,
 ) -> RateReport:
-    """Return the revenue of a page as a share of `max_revenue_micros`, as if seen `times` often."""
+    """Return the revenue of a page as a share of `max_revenue_micros`, with `times` the views."""
     total = times * pages.revenue_micros / pool.max_revenue_micros
     squares = times * pages.revenue_squared / SHARE_UNIT**2
     return mean_rate(total, squares, times * pages.revenue_views, pool, failure_probability)
@@ -322,9 +322,9 @@ def mean_rate(
 
 
 def views_needed(counters: Counters, pool: PoolSettings) -> int | None:
-    """Return about how many further page views the lift needs until its interval excludes 0.
+    """Estimate how many further page views the lift needs until its interval excludes 0.
 
-    As if they were like those so far; 0 where it does, None where there is nothing to go by.
+    Assumes that they are like those so far. 0 if it already does, None if there is no basis.
     """
     n_views, times = sum(pages.revenue_views for pages in counters.pages.values()), 1.0
     while times < MOST_VIEWS and any(pages.revenue_micros for pages in counters.pages.values()):
@@ -338,8 +338,8 @@ def views_needed(counters: Counters, pool: PoolSettings) -> int | None:
 def report_lift(counters: Counters, pool: PoolSettings, times: float = 1.0) -> RateReport | None:
     """Return policy over holdout less 1, with an interval that holds at all times at once.
 
-    Each of the two means may miss its interval with half of the failure probability. None until
-    the holdout is known to earn something: before, the ratio has no upper end.
+    Each of the two means may miss its interval with half of the failure probability. None until the
+    lower bound of the holdout's revenue is above 0: before that, the ratio has no upper bound.
     """
     if any(group not in counters.pages for group in GROUPS):
         return None
@@ -391,13 +391,13 @@ def _reason(
 
 _FINE_US, _COARSE_US = 900 * SECOND_US, 3600 * SECOND_US
 _FINE_DAYS = 7
-"""Up to this length a period begins and ends at a quarter of an hour, else at an hour."""
+"""Periods up to this length begin and end at a quarter of an hour, longer ones at an hour."""
 MAX_SPANS = 62
-"""Spans of a period that are drawn."""
+"""Spans of a period in the charts."""
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
-    """What the pages of one group brought in a period, as reported so far."""
+    """The outcomes of one group's pages in a period, as reported so far."""
 
     group: Group
     views: int
@@ -418,7 +418,7 @@ class Period(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PeriodComparison(msgspec.Struct, frozen=True, kw_only=True):
-    """A period and the one of the same length before it."""
+    """A period, and the preceding period of the same length."""
 
     currency: str
     span_us: int
@@ -434,7 +434,7 @@ def period_span_us(length_us: int) -> int:
 def compare_periods(
     spans: Iterable[Span], pool: PoolSettings, span_us: int, from_us: int, until_us: int
 ) -> PeriodComparison:
-    """Sum up the spans from `from_us` to `until_us`, and those of the same time before.
+    """Sum up the spans from `from_us` to `until_us`, and those of the preceding period.
 
     Both times are moved to the next start of a span, so that every page is in one period.
     """
@@ -487,7 +487,7 @@ def _totals(group: Group, spans: Iterable[Span], pool: PoolSettings) -> Totals:
 
 
 MIN_EVENTS = 50
-"""With fewer events a suggestion would be a guess."""
+"""With fewer events no window is suggested."""
 WINDOWS_S = (
     *(60 * minutes for minutes in (1, 2, 5, 10, 15, 30)),
     *(3600 * hours for hours in (1, 2, 4, 8, 12)),
@@ -496,14 +496,14 @@ WINDOWS_S = (
 
 
 class Delays(msgspec.Struct, frozen=True, kw_only=True):
-    """From page to event, over the latest events; times in seconds, None without events."""
+    """Delays from page to event, over the latest events, in seconds; None without events."""
 
     n_events: int
     median_s: float | None
     late_s: float | None
-    """99 of 100 events come within this time."""
+    """99 of 100 events arrive within this time."""
     suggested_window_s: int | None
-    """The shortest usual window that 99 of 100 events keep; None with too few events."""
+    """The shortest usual window that includes 99 of 100 events; None with too few events."""
 
 
 def describe_delays(delays_us: Sequence[int]) -> Delays:
@@ -528,7 +528,7 @@ def describe_delays(delays_us: Sequence[int]) -> Delays:
 
 
 def describe_trouble(health: Health, pool_id: str) -> str:
-    """Return a sentence about what keeps a pool from learning, or an empty text."""
+    """Return a sentence on why a pool cannot learn, or an empty text."""
     if not health.store_available:
         return (
             "The store does not answer: pages are still filled, but clicks and sales are refused "

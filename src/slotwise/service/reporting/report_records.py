@@ -1,4 +1,4 @@
-"""The records of which reports of the service consist; they compute nothing.
+"""The records of the service's reports.
 
 Used by most of `reporting`, and by `alerting`, `api`, `observability` and `service`.
 """
@@ -35,7 +35,7 @@ class RateReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LinkStatistics(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of one link; sums are exact, rates are estimates."""
+    """The statistics of one link; sums are exact, rates are estimates."""
 
     link_id: str
     title: str
@@ -51,13 +51,13 @@ class LinkStatistics(msgspec.Struct, frozen=True, kw_only=True):
     """Learned revenue: summed over views, each clipped to [0, `max_revenue_micros`]."""
     late_clicks: int
     late_revenue_micros: int
-    """Received after the window, less late refunds: reported, not learned."""
+    """Revenue received after the window, less late refunds: reported, not learned."""
     click_rate: RateReport
     revenue_per_view_micros: RateReport
 
 
 class GroupReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The pages of the policy or of the holdout, counted apart."""
+    """The pages of the policy or of the holdout, counted separately."""
 
     group: Literal["policy", "holdout"]
     click_views: int
@@ -76,9 +76,9 @@ class SegmentFloorReport(msgspec.Struct, frozen=True, kw_only=True):
     delivered_views: int
     """Page views of these visitors that settled since their floor was set, without the holdout."""
     clicks_delivered: RateReport | None
-    """Clicks of a page view among them, by which the floor is judged; None without views."""
+    """Clicks per page view among them, by which the floor is judged; None without views."""
     shadow_price_micros: int
-    """What one more click of these visitors costs beyond that of others."""
+    """The cost of one more click of these visitors, in addition to that of others."""
 
 
 class SegmentFloorSet(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,23 +90,23 @@ class SegmentFloorSet(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GoalStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """A goal or a budget of a rule, and how far it is."""
+    """A goal or a budget of a rule, and its progress."""
 
     kind: Literal["views", "clicks", "budget"]
     target: int
     done: int
-    """Views or clicks so far; clicks count when they come."""
+    """Views or clicks so far; clicks count when they arrive."""
     until: datetime
     forecast: int
-    """What it will be at the date, with the pages of the present version and traffic as usual."""
+    """The forecast for the date, with the pages of the present version and the usual traffic."""
     hard: bool = False
     amount_micros: int = 0
     cost_per_click_micros: int = 0
-    """What buys the clicks of a budget of money; 0 for any other."""
+    """Both for a budget of money, which pays for clicks at a price each; 0 for any other."""
 
 
 class RuleStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """A rule: what it asks for, what it has, and what it costs."""
+    """A rule: its bounds, what it delivers, and what it costs."""
 
     name: str
     group: str
@@ -121,16 +121,16 @@ class RuleStatus(msgspec.Struct, frozen=True, kw_only=True):
     slots_now: float
     """Slots that its links have on a page of the present version."""
     slots_delivered: float
-    """Slots that they had on average on the pages since then."""
+    """Their average number of slots on the pages since then."""
     page_views: int
-    """Page views that this average is of."""
+    """Page views over which this average is taken."""
     price_micros: int
-    """What a page view would earn more if the rule were one slot looser, at the margin."""
+    """The additional revenue per page view if the rule were one slot looser, at the margin."""
     cost_micros: int
-    """What a page view would earn more without the rule."""
+    """The additional revenue per page view without the rule."""
     violated: bool
     detail: str
-    """Which bound is not kept and what holds instead, in one sentence; empty where all is kept."""
+    """Which bound is violated and what holds instead, in one sentence; empty if none is."""
     goals: tuple[GoalStatus, ...] = ()
 
 
@@ -142,13 +142,13 @@ class PoolReport(msgspec.Struct, frozen=True, kw_only=True):
     policy_version: int
     published_us: int
     folded_until_us: int
-    """Views that closed up to this time are in the numbers."""
+    """Views that closed up to this time are counted."""
     currency: str
     floor: FloorState
     delivered_views: int
-    """Page views that settled since the present floor was set, the holdout's left out."""
+    """Page views that settled since the present floor was set, without the holdout's."""
     clicks_delivered: RateReport | None
-    """Clicks of a page view among them, by which the floor is judged; None without views."""
+    """Clicks per page view among them, by which the floor is judged; None without views."""
     delivered_since_us: int
     """When the present floor was set."""
     shadow_price: float | None
@@ -157,20 +157,20 @@ class PoolReport(msgspec.Struct, frozen=True, kw_only=True):
     shadow_price_micros: int | None
     groups: tuple[GroupReport, ...]
     lift: RateReport | None
-    """Revenue per view, policy over holdout, less 1; None without a holdout that surely earns."""
+    """Revenue per view, policy over holdout, less 1; None if the holdout may earn nothing."""
     n_quarantined: int
     """Events of all pools that wait for their decision."""
     links: tuple[LinkStatistics, ...]
     segment_floors: tuple[SegmentFloorReport, ...] = ()
-    """How visitors of segments that have a floor of their own (`segment_floors`) stand to it."""
+    """The state of each floor of a segment (`segment_floors`)."""
     lift_views_needed: int | None = None
-    """About how many further page views it takes until the interval of `lift` excludes 0, if they
-    are like those so far; 0 where it does, None where there is nothing to go by."""
+    """Estimated further page views until the interval of `lift` excludes 0, if they are like those
+    so far; 0 if it already does, None if there is no basis."""
     rules: tuple[RuleStatus, ...] = ()
 
 
 class FrontierPoint(msgspec.Struct, frozen=True, kw_only=True):
-    """The best revenue a page can bring when it keeps this floor."""
+    """The best revenue of a page that keeps this floor."""
 
     click_floor: float
     revenue: float
@@ -180,7 +180,7 @@ class FrontierPoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FrontierReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The revenue-for-floor curve, by the present estimates; straight between its points."""
+    """The frontier by the present estimates; linear between its points."""
 
     pool_id: str
     policy_version: int
@@ -188,15 +188,15 @@ class FrontierReport(msgspec.Struct, frozen=True, kw_only=True):
     click_floor: float
     points: tuple[FrontierPoint, ...]
     n_kinds: int = 0
-    """Kinds of visitors that the curve is the average of; 0 where pages are the same for all."""
+    """Kinds of visitors over which the curve is the average; 0 if all get the same pages."""
     expected_clicks: float = 0.0
-    """Of a page of the latest versions, by the same estimates."""
+    """Clicks of a page of the latest versions, by the same estimates."""
     expected_revenue: float = 0.0
-    """Of such a page, as a share of `max_revenue_micros`."""
+    """Revenue of such a page, as a share of `max_revenue_micros`."""
 
     @property
     def shadow_price(self) -> float | None:
-        """What one more click costs at the floor; None where no page reaches it."""
+        """The cost of one more click at the floor; None if no page reaches it."""
         beyond = (one for one in self.points if one.click_floor >= self.click_floor)
         return next((one.shadow_price for one in beyond), None)
 
@@ -208,11 +208,11 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     probability: float
     click_rate: float
     revenue_rate: float
-    """Expected revenue of showing the link, as a share of `max_revenue_micros`."""
+    """Expected revenue of a view of the link, as a share of `max_revenue_micros`."""
     shadow_price: float | None
-    """None when no page reaches the floor: then clicks alone decide."""
+    """None if no page reaches the floor: only clicks count then."""
     score: float
-    """revenue_rate + shadow_price * click_rate: what showing the link is worth."""
+    """revenue_rate + shadow_price * click_rate: the value of a view of the link."""
     threshold: float
     """The lowest score with which a link would be on the best page."""
     reason: str
@@ -222,7 +222,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReceivedEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """One event of a decision: what was received and what became of it."""
+    """One event of a decision: what was received and its outcome."""
 
     type: Literal["click", "conversion", "adjustment"]
     event_id: str
@@ -233,7 +233,7 @@ class ReceivedEvent(msgspec.Struct, frozen=True, kw_only=True):
     """Revenue of a conversion, refund of an adjustment."""
     currency: str | None
     outcome: OutcomeName
-    """`accepted` means counted once the window closes, or counted already."""
+    """`accepted` means counted when the window closes, or already counted."""
     reason: str
     client_time: str | None
 
@@ -246,9 +246,9 @@ class DecisionReport(msgspec.Struct, frozen=True, kw_only=True):
     clicks_settled: bool
     revenue_settled: bool
     clicked: tuple[str, ...]
-    """Links whose click counts, or will when the window closes."""
+    """Links whose click counts, or will count when the window closes."""
     revenue_micros: dict[str, int]
-    """Revenue that counts, or will, for each clicked link."""
+    """Revenue that counts, or will count, for each clicked link."""
     segment_floors: tuple[SegmentFloorSet, ...] = ()
     """The floors of segments that held for this visitor, in addition to the floor for all."""
 
@@ -276,7 +276,7 @@ class RoundRow(msgspec.Struct, frozen=True, gc=False):
     pool_key: int
     """A number that identifies the links of the pool that the page was drawn from."""
     visitor: dict[str, str]
-    """What was known of the visitor, by feature."""
+    """The known features of the visitor."""
     segment: dict[str, str]
     """The value of every feature for which the page was chosen."""
     random_order: bool
@@ -293,11 +293,11 @@ class PoolHealth(msgspec.Struct, frozen=True, kw_only=True):
     fallback: str
     """Why the pool answers with its fallback order, or empty."""
     n_failures: int
-    """How often the pool could not be learned or published since the service started."""
+    """How often learning or publishing the pool failed since the service started."""
     failure: str
     """What failed at the last attempt, or empty."""
     learned_us: int
-    """When the pool was last learned without a failure; 0 before the first time."""
+    """When learning last succeeded; 0 before the first time."""
     segment_floors: tuple[SegmentFloor, ...] = ()
 
 
@@ -305,15 +305,15 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the service can do its work."""
 
     ready: bool
-    """Snapshots are loaded and their policies compiled: decide answers with their pages."""
+    """Versions are loaded and their policies compiled: `decide` answers with their pages."""
     store_available: bool
     """Feedback is taken."""
     is_learner: bool
-    """This process learns; of several replicas one does."""
+    """Whether this process learns; one of several replicas does."""
     n_waiting: int
     """Writes that wait for their commit."""
     n_lost_decisions: int
-    """Decisions dropped while the store was away and the queue was full."""
+    """Decisions dropped while the store was unavailable and the queue was full."""
     closed_until_us: int
     clock_jump_us: int
     """How far the system's time of day jumped ahead of the service's clock; 0 when they agree."""
@@ -331,13 +331,13 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-# A page whose host is not allowed, whose pool does not exist or whose visitor is a crawler leaves
-# no row: without these counts a team would only see that nothing arrives.
+# A page whose host is not allowed, whose pool does not exist or whose visitor is a crawler is not
+# stored: without these counts a team would only see that nothing arrives.
 
 
 Kind = Literal["refused-host", "unknown-pool", "refused-visitor", "ignored-visitor"]
 _MAX_NAMES = 100
-"""Names of one kind that are counted at a time."""
+"""Names of one kind that are counted at the same time."""
 _SHOWN = 3
 """Names of one kind that are shown."""
 
@@ -352,10 +352,10 @@ class PageProblem(msgspec.Struct, frozen=True):
 
 
 class PageProblems:
-    """Counts by pool; the names of pools that do not exist are shown with every pool.
+    """Counts problems by pool; the names of pools that do not exist are shown with every pool.
 
-    Anybody can send pages from any host without a key, so no kind of problem takes the place of
-    another, and a name that was seen once makes room for one that is seen again.
+    Anyone can send pages from any host without a key, so no kind of problem displaces another, and
+    names that were seen once are evicted before names that were seen again.
 
     >>> problems = PageProblems()
     >>> problems.note("refused-host", "home", "old.shop.example")
@@ -367,7 +367,7 @@ class PageProblems:
         self._counts: dict[Kind, Counter[tuple[str, str]]] = {}
 
     def note(self, kind: Kind, pool_id: str, name: str) -> None:
-        """Count one request; where too many names are counted, each loses one."""
+        """Count one request; if there are too many names, each count is reduced by one."""
         counts = self._counts.setdefault(kind, Counter())
         found = ("" if kind == "unknown-pool" else pool_id, name[:255])
         if found in counts or len(counts) < _MAX_NAMES:
@@ -376,7 +376,7 @@ class PageProblems:
             self._counts[kind] = Counter({one: n - 1 for one, n in counts.items() if n > 1})
 
     def of(self, pool_id: str) -> tuple[PageProblem, ...]:
-        """Return what concerns a pool, the most frequent names of each kind first."""
+        """Return the problems of a pool, the most frequent names of each kind first."""
         found: list[PageProblem] = []
         for kind, counts in list(self._counts.items()):
             about = Counter({name: n for (of, name), n in counts.items() if of in ("", pool_id)})
@@ -389,7 +389,7 @@ class PageProblems:
 
 
 MAX_NAMED = 10_000
-"""Decisions of duplicates that are kept until their pool is looked up; more are not counted."""
+"""Decisions of duplicates stored until their pool is looked up; further ones are not counted."""
 
 
 class OutcomesSinceStart:

@@ -1,4 +1,4 @@
-"""Read how pools and decisions are doing, from the store and the versions in use.
+"""Report on pools and decisions, from the store and the versions in use.
 
 Used by `overview`, `api` and `service`.
 """
@@ -68,7 +68,7 @@ class _CachedReport(NamedTuple):
 
 
 class ReportCache(Generic[Report]):
-    """Makes a report at most every `cached_s`, and takes at most a twentieth of one core.
+    """Makes a report at most every `cached_s`, using at most a twentieth of one core.
 
     `clock_s` is monotonic time in seconds.
     """
@@ -97,7 +97,7 @@ class ReportCache(Generic[Report]):
     def get(self, name: str, state: Hashable, make: Callable[[], Report]) -> Report:
         """Return the report called `name`; make it again when `state` changed or it expired."""
         with self._lock:
-            if len(self._making) >= MAX_NAMES:  # callers choose names: those of periods, say
+            if len(self._making) >= MAX_NAMES:  # callers choose names, for example of periods
                 self._making = {one: lock for one, lock in self._making.items() if lock.locked()}
             making = self._making.setdefault(name, Lock())
         with making:
@@ -117,11 +117,11 @@ class ReportCache(Generic[Report]):
 
 CACHED_S = 60.0
 MIN_PAGES = 200
-"""A shorter log is not asked: fitting and evaluating need some pages each."""
+"""A shorter log is not evaluated: fitting and evaluating each need some pages."""
 
 
 class EvaluationReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What the best mix at a floor would have brought a page view, by the log."""
+    """The outcomes per page view of the best mix at a floor, estimated from the log."""
 
     pool_id: str
     click_floor: float
@@ -130,12 +130,12 @@ class EvaluationReport(msgspec.Struct, frozen=True, kw_only=True):
     """In the currency; both intervals hold together with `confidence`."""
     clicks: Estimate | None
     logged_revenue: Estimate | None
-    """What the pages of the log themselves brought."""
+    """Outcomes of the pages in the log."""
     logged_clicks: Estimate | None
     floor_is_kept: bool | None
-    """None where the interval allows both."""
+    """None if the interval allows both."""
     cannot_tell: str
-    """Why the log cannot tell, in a sentence; empty where it can."""
+    """Why the log is not sufficient, in a sentence; empty if it is."""
     confidence: float
     effective_sample_size: float
     max_weight: float
@@ -151,7 +151,7 @@ class EvaluationReport(msgspec.Struct, frozen=True, kw_only=True):
 def evaluate_floor(
     pool: PoolSettings, click_floor: float, n_settled: int, read_log: Callable[[], bytes]
 ) -> EvaluationReport:
-    """Evaluate the best mix at a floor; a log that is too short cannot tell."""
+    """Evaluate the best mix at a floor; a log that is too short gives no estimate."""
     if n_settled < MIN_PAGES:
         reason = f"it has {n_settled} settled pages, and {MIN_PAGES} are the least"
         return _no_answer(pool, click_floor, f"The log cannot tell: {reason}.")
@@ -191,16 +191,16 @@ class PoolRow(msgspec.Struct, frozen=True, kw_only=True):
     groups: tuple[GroupReport, ...]
     lift: RateReport | None
     trouble: str
-    """What keeps the pool from learning, in one sentence, or empty."""
+    """Why the pool cannot learn, in one sentence; empty if it can."""
 
 
 EXPORT_CHUNK = 10_000
 MAX_CHANGES_READ = 1_000
-"""Latest changes of a pool that are read, to find its settings at a time, say."""
+"""Latest changes of a pool that are read, for example to find its settings at a time."""
 
 
 class Reporter:
-    """Reports; every call queries the store or computes for a while: *reading*."""
+    """Makes reports; every call queries the store or computes for a while: *reading*."""
 
     def __init__(
         self,
@@ -248,7 +248,7 @@ class Reporter:
         return tuple(rows)
 
     def compare(self, pool_id: str, from_us: int, until_us: int) -> PeriodComparison:
-        """Compare a period with the one of the same length before it."""
+        """Compare a period with the preceding period of the same length."""
         pool = self.directory.pool(pool_id)
         span_us = period_span_us(until_us - from_us)
         since_us = max(2 * from_us - until_us, 0)
@@ -277,13 +277,13 @@ class Reporter:
             return describe_segments(explained, reader.counters(pool_id), pool, installed)
 
     def explain_lately(self, pool_id: str) -> list[Explanation]:
-        """Return the same by the average of the latest versions; cached for a minute."""
+        """Return the same for the average of the latest versions; cached for a minute."""
         pool, installed = self.directory.pool(pool_id), self._decider.installed(pool_id)
         averaged = self._decider.averages(pool_id)
         return pool_report.explain_links(pool, installed, averaged)
 
     def activity(self, pool_id: str, since_us: int, span_us: int) -> Activity:
-        """Sum up what happened in a pool since a time, span by span."""
+        """Sum up the activity of a pool since a time, by span of time."""
         self.directory.pool(pool_id)
         with self._store.reading() as reader:
             closed_until_us = reader.progress().closed_until_us
@@ -302,7 +302,7 @@ class Reporter:
             return report_decision(view, reader.refusals(decision_id), closed_until_us, pool)
 
     def sales_missing(self, pool_id: str) -> bool:
-        """Return whether sales that are expected of open views do not come."""
+        """Return whether sales that are expected from open views do not arrive."""
         return self._decider.installed(pool_id).stored.sales_missing
 
     def pool_of_decision(self, decision_id: str) -> str | None:
@@ -314,13 +314,13 @@ class Reporter:
     def export(
         self, pool_id: str, since_us: int = 0, until_us: int | None = None
     ) -> Iterator[list[RoundRow]]:
-        """Go through the round log in the order it was stored, in lists of some thousand."""
+        """Yield the round log in the order it was stored, in lists of a few thousand."""
         self.directory.pool(pool_id)
         with self._store.reading() as reader:
             closed_until_us = reader.progress().closed_until_us
         last = 0
         while True:
-            # Each chunk at its own moment: a slow consumer must not hold one for minutes.
+            # Each chunk has its own snapshot: a slow consumer must not hold one for minutes.
             with self._store.reading() as reader:
                 batch = reader.views_after(pool_id, since_us, until_us, last, EXPORT_CHUNK)
             if not batch.views:
@@ -333,7 +333,7 @@ class Reporter:
     ) -> EvaluationReport:
         """Return what the best mix at a floor would have earned, by the log since a time.
 
-        The log of a recent time is cached for a minute, so that a slider may ask again.
+        The log of a recent time is cached for a minute, since a slider repeats the request.
         """
         pool = self.directory.pool(pool_id)
         with self._store.reading() as reader:

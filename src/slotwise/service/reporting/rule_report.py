@@ -31,9 +31,9 @@ class RuleCheck(msgspec.Struct, frozen=True, kw_only=True):
 
     currency: str
     revenue_micros: int
-    """Expected of a page view with these rules."""
+    """Expected revenue of a page view with these rules."""
     cost_micros: int
-    """What a page view would earn more without any of them."""
+    """The additional revenue per page view without any of them."""
     conflicts: tuple[str, ...]
     """A sentence for each rule that cannot be kept."""
     rules: tuple[RuleStatus, ...]
@@ -71,7 +71,7 @@ def _present(pool: Pool, installed: InstalledVersion) -> _Now | None:
 def report_rules(
     pool: Pool, installed: InstalledVersion, page: Floats | None = None
 ) -> tuple[RuleStatus, ...]:
-    """Return a row for each rule; `page` is that of the version, unless rules are not in use."""
+    """Return a row for each rule; `page` is the version's page if the rules are in use."""
     settings = pool.settings
     if not settings.rules:
         return ()
@@ -165,7 +165,7 @@ def check_new_rules(
 def _goals(
     rule: PoolRule, count: RuleCount | None, stored: StoredVersion, slots: float, clicks: float
 ) -> tuple[GoalStatus, ...]:
-    """Return how far the goals of a rule are, whose links have so many slots and clicks a page."""
+    """Return the progress of a rule's goals, given the slots and clicks of its links per page."""
     if not rule.has_goals:
         return ()
     count = count or RuleCount(rule.name, rule.since_us)

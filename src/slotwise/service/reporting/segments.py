@@ -1,4 +1,4 @@
-"""Segments: what visitors with each feature value bring, what they are shown, and slot weights.
+"""Segments: outcomes and pages of visitors with each feature value, and slot weights.
 
 Used by `reporter` and `api`.
 """
@@ -22,11 +22,11 @@ from slotwise.service.reporting.report_records import Explanation, RateReport, S
 
 N_TOP_LINKS = 3
 N_PAGES = 200
-"""Pages that are drawn to find the usual link of each slot."""
+"""Pages drawn to find the most frequent link of each slot."""
 ALIKE = 0.01
-"""Probabilities that differ by no more are the same to a reader."""
+"""Probabilities that differ by no more than this are reported as equal."""
 MAX_VALUES = 200
-"""Values of a report, those with most page views first."""
+"""Maximum number of values in a report, those with most page views first."""
 
 
 class LinkForValue(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,7 +38,7 @@ class LinkForValue(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ValueReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What visitors with one value of one feature brought a page view, with 95 % intervals."""
+    """Outcomes per page view of visitors with one feature value, with 95 % intervals."""
 
     feature: str
     value: str
@@ -49,7 +49,7 @@ class ValueReport(msgspec.Struct, frozen=True, kw_only=True):
     top_links: tuple[LinkForValue, ...]
     """The likeliest links of a visitor with only this feature known."""
     floor: SegmentFloorReport | None = None
-    """Where visitors with this value have a floor of their own."""
+    """Set if visitors with this value have their own floor."""
 
 
 class SlotWeight(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,7 +66,7 @@ class SlotWeight(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SegmentsReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What was learned of segments, against the average of all visitors, and of the slots."""
+    """What was learned about segments, compared with all visitors, and about slots."""
 
     pool_id: str
     policy_version: int
@@ -84,7 +84,7 @@ class SegmentsReport(msgspec.Struct, frozen=True, kw_only=True):
 def report_segments(
     counters: Counters, pool: PoolSettings, installed: InstalledVersion
 ) -> SegmentsReport:
-    """Return what is counted of visitors and what a version shows them."""
+    """Return the counts of visitors by feature value, and what a version shows them."""
     average = report_group("policy", counters.pages.get("policy", PageCounters()), pool)
     floors = {(one.feature, one.value): one for one in report_segment_floors(pool, installed)}
     values = []
@@ -117,7 +117,7 @@ def report_segments(
 def counted_values(counters: Counters, pool: PoolSettings) -> list[tuple[str, str, PageCounters]]:
     """Return the values of declared features that were seen, by feature, the most seen first.
 
-    Values that have a floor are among them, seen or not.
+    Values that have a floor are included, seen or not.
     """
     seen = {
         (feature, value): pages

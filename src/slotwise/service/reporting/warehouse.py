@@ -2,10 +2,10 @@
 
 Time is divided into slices of equal length, and each table has one file for each slice that has
 rows. A slice is exported when the store has closed all windows up to its end: after that no row can
-enter it. So every process that exports a slice writes the same rows under the same name, whatever
-others do at the same time and wherever an earlier run was killed. A file is written under another
-name first and is never changed once it has its own. The cursor, a small file next to the tables,
-only says where to go on. Used by `cli`.
+be added to it. So every process that exports a slice writes the same rows under the same name, even
+if others run at the same time or an earlier run was killed. A file is first written under a
+temporary name and never changed after it is renamed. The cursor, a small file next to the tables,
+stores where to continue. Used by `cli`.
 """
 
 from __future__ import annotations
@@ -159,13 +159,13 @@ WHOLE = {
     ),
     "forgotten": ExportTable(_columns("key_id:text since:time forgotten:time"), tuple),
 }
-"""Small tables that are written anew with every new slice: links as they are now, and keys whose
-views were forgotten, perhaps after they had been exported."""
+"""Small tables that are rewritten with every new slice: the present links, and keys whose views
+were excluded, possibly after they had been exported."""
 
 CURSOR = "_slotwise_export.json"
 SQL = "views.sql"
 _COLUMNS = "day=1970-01-01/0000.parquet"
-"""A file without rows: a reader finds the columns of a table that has none."""
+"""A file without rows, so that readers find the columns of a table without rows."""
 _UNFINISHED = "_unfinished"
 _MAX_CURSOR_BYTES = 10_000
 _LEFT_BEHIND = timedelta(days=1)
@@ -179,17 +179,17 @@ _MAX_CHANGES = 10_000
 
 
 class Cursor(msgspec.Struct, frozen=True, kw_only=True):
-    """Where an export goes on; stored as JSON next to the tables."""
+    """Where an export continues; stored as JSON next to the tables."""
 
     format: int = FORMAT
     store: str
-    """The first pool of the store and when it was made: another store is refused."""
+    """The first pool of the store and its creation time, which identify the store."""
     slice_minutes: Annotated[int, Meta(ge=1, le=_DAY_MINUTES)]
     until_us: Annotated[int, Meta(ge=0, le=_LATEST_US)]
-    """Every slice up to here is exported."""
+    """Every slice up to this time is exported."""
     last_decision: str = ""
-    """The last decision exported. Decisions are taken in the order of storing: replicas store
-    some a moment later than others with a later time."""
+    """The last decision exported. Decisions are exported in the order of storing, since replicas
+    may store a decision after others with a later time."""
 
 
 class Target:
@@ -235,7 +235,7 @@ class Target:
             return content
 
     def write(self, name: str, content: bytes) -> None:
-        """Write or replace a file; it is whole or as before."""
+        """Write or replace a file atomically."""
         file = NewFile(self, name)
         try:
             with self.errors():
@@ -245,7 +245,7 @@ class Target:
             file.drop()
 
     def remove_left_behind(self) -> None:
-        """Remove what runs that were killed had begun to write a day ago or earlier."""
+        """Remove unfinished files of killed runs that are at least a day old."""
         selector = pyarrow.fs.FileSelector(f"{self.base}/{_UNFINISHED}", allow_not_found=True)
         before = datetime.now(UTC) - _LEFT_BEHIND
         with self.errors():
@@ -264,7 +264,7 @@ class Target:
 
 
 class NewFile:
-    """A file that appears under its name, whole, when it is finished."""
+    """A file that gets its name when it is complete."""
 
     def __init__(self, target: Target, name: str) -> None:
         self._target, self._files = target, target.files
@@ -301,9 +301,9 @@ class NewFile:
 
 
 class SlicedFiles:
-    """The files of one table for some slices; they appear when the block that uses it ends well.
+    """A context with the files of one table for some slices; they appear when it succeeds.
 
-    Rows are added in any order, and some thousand are in memory at a time.
+    Rows are added in any order; a few thousand are in memory at a time.
     """
 
     def __init__(self, target: Target, name: str, slices: Slices) -> None:
@@ -311,7 +311,7 @@ class SlicedFiles:
         self._rows: dict[int, list[Any]] = defaultdict(list)
         self._n_waiting = 0
         self._files: dict[int, tuple[NewFile, pq.ParquetWriter] | None] = {}
-        """By slice; None where the file is there already."""
+        """By slice; None if the file already exists."""
         self.n_rows = 0
 
     def __enter__(self) -> SlicedFiles:
@@ -327,7 +327,7 @@ class SlicedFiles:
                     file.finish()
         finally:
             for file, writer in filter(None, self._files.values()):
-                writer.is_open = False  # else it ends the file when it is collected
+                writer.is_open = False  # otherwise it ends the file when it is collected
                 file.drop()
 
     def add(self, number: int, record: Any) -> None:
@@ -391,7 +391,7 @@ class Exported(NamedTuple):
 ROW_GROUP = 20_000
 _CHUNK = 2_000
 _SLICES_AT_ONCE = 24
-"""Slices of one pass over the events, which have no order that a pass could stop at."""
+"""Slices of one pass over the events, which are unordered, so that a pass reads all."""
 SLICE_MINUTES = 60
 
 
@@ -436,7 +436,7 @@ def export_store(
 
 
 def _read_cursor(target: Target, reader: StoreReader, slice_minutes: int | None) -> Cursor:
-    """Read where to go on, or begin a new export."""
+    """Read the cursor, or begin a new export."""
     if slice_minutes is not None and (slice_minutes < 1 or _DAY_MINUTES % slice_minutes):
         rule = "a number of minutes that divides a day, such as 5, 60 or 1440"
         raise InvalidInput.of("slice_minutes", rule, slice_minutes)
@@ -480,7 +480,7 @@ def _write_cursor(target: Target, cursor: Cursor) -> None:
 
 
 def _first_row_us(reader: StoreReader) -> int:
-    """Return a time that no row is before."""
+    """Return a time that is not after any row."""
     times = [one.issued_us for _, one in reader.decisions_after(0, 1)]
     received_us = reader.first_received(0)
     times += [] if received_us is None else [received_us]
@@ -524,14 +524,14 @@ def _add_decisions(store: ReadableStore, files: SlicedFiles, slices: Slices, cur
     """Add the decisions after the cursor's last, in the order of storing, until the slices end.
 
     Times are nearly in this order. A decision that was stored after others with a later time goes
-    into their slice, so that a decision of a later slice ends the search. What other replicas are
-    just storing comes after all decisions that are exported here, because windows are only closed
-    while nobody writes.
+    into their slice, so that a decision of a later slice ends the search. Decisions that other
+    replicas are storing come after all those exported here, because windows are closed only while
+    no process writes.
     """
     last, number = cursor.last_decision, 0
     with store.reading() as reader:
         place = reader.place_of(last)
-    # The last one may be purged, or missing after a restore. The times then tell what is new.
+    # The last one may be purged, or missing after a restore. Times then determine what is new.
     skipped_before_us = 0 if place or not last else slices.start_us
     while True:
         with store.reading() as reader:
@@ -583,7 +583,7 @@ _EPOCH, _MICROSECOND = datetime.fromtimestamp(0, UTC), timedelta(microseconds=1)
 class _Since(msgspec.Struct):
     since_us: int = -1
     since: datetime | None = None
-    """How `slotwise forget` once wrote it."""
+    """The format in which earlier releases of `slotwise forget` wrote it."""
 
 
 def _forgotten(changes: Iterable[ChangeRecord]) -> Iterator[tuple[str, int, int]]:
