@@ -189,7 +189,7 @@ def test_a_link_that_is_never_shown_is_no_earner() -> None:
     installed = version(0, (0.0, 1.0, 0.0), 0.0)
     [role, why] = table(VersionAverages(installed), installed)["rich"]
     assert role == "resting"
-    assert "EUR per view. It is shown on some pages in turn, and is not shown at the moment" in why
+    assert "EUR. It is shown on some pages in turn, and is not shown at the moment" in why
 
 
 def test_a_share_of_exploration_alone_is_no_role() -> None:

@@ -135,7 +135,7 @@ def test_commands_that_are_postgresqls_own_say_so(
     for command, tool in (
         (["backup", str(tmp_path / "copy.db")], "pg_dump --format=custom"),
         (["restore", str(GOLDEN)], "pg_restore --dbname"),
-        (["set-back"], "take their time from the database"),
+        (["set-back"], "use the clock of the database"),
     ):
         assert main([*command, "--store", database]) != 0
         assert tool in " ".join(capsys.readouterr().err.split())
@@ -148,7 +148,7 @@ def test_keys_and_purge_work_beside_replicas(
     store = PostgresqlStore(database)
     store.commit([AppendDecision(decision=decision())])
     assert main(["purge", "--older-than", "1", "--store", database]) == 0
-    assert "0 views and waiting events dropped" in capsys.readouterr().out
+    assert "0 views and waiting events deleted" in capsys.readouterr().out
     assert [key.label for key in reads(store).keys()] == ["shop"]  # noqa: SIM118
     assert verify(store).mismatches == ()
     store.close()

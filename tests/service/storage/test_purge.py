@@ -78,9 +78,9 @@ def test_the_command_drops_old_rows_once(
     assert "in use by process" in capsys.readouterr().err
     service.close()
     assert main(["purge", "--older-than", "2", *address]) == 0
-    assert "12 views and waiting events dropped" in capsys.readouterr().out
+    assert "12 views and waiting events deleted" in capsys.readouterr().out
     assert main(["purge", "--older-than", "2", *address]) == 0
-    assert "0 views and waiting events dropped" in capsys.readouterr().out
+    assert "0 views and waiting events deleted" in capsys.readouterr().out
     assert main(["verify", *address]) == 0
     assert "8 decisions: 0 differ" in capsys.readouterr().out
     assert main(["purge", "--older-than", "0", *address]) == 2
