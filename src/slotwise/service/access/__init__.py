@@ -1,4 +1,4 @@
-"""Who may call what: keys and their scopes, and the signed tokens of click links.
+"""Authorization: keys and their scopes, sessions, and the signed tokens of click links.
 
-May import the service's records only.
+May import only the service's records.
 """

@@ -24,15 +24,15 @@ _PREFIXES: dict[Scope, str] = {
     "track": "sw_tk_",
     "page": "sw_pk_",
 }
-"""From the broadest scope to the narrowest: a key starts with the prefix of its broadest."""
+"""From the broadest scope to the narrowest; a key starts with the prefix of its broadest scope."""
 _IMPLIED: dict[str, frozenset[str]] = {"page": frozenset({"page", "decide", "admin"})}
-"""Scopes that allow what a narrower one allows, where it is not the scope itself or admin."""
+"""Scopes that include a narrower one, apart from the scope itself and admin."""
 _KEY = re.compile(r"sw_[dtrap]k_[A-Za-z0-9_-]{43}")
 _KEY_ID_CHARS = 16
 
 
 class NewKey(NamedTuple):
-    """A key just made: the only moment its secret text exists here."""
+    """A new key with its secret, which is not stored."""
 
     secret: str
     record: KeyRecord
@@ -41,7 +41,7 @@ class NewKey(NamedTuple):
 def _hash_of(secret: str) -> str:
     """Return what is stored for a key.
 
-    A plain hash is enough: the secret has 256 random bits, so nothing can be guessed.
+    A plain hash is enough: the secret has 256 random bits and cannot be guessed.
     """
     return hashlib.sha256(secret.encode()).hexdigest()
 
@@ -51,9 +51,8 @@ def new_key(
 ) -> NewKey:
     """Make a key of 256 random bits.
 
-    A key with the scope `page` may be read by everybody: it has no other scope and is for one pool.
-
-    Its id is the start of its hash, which names the key and reveals nothing about the secret.
+    A key with the scope `page` is public: it has no other scope and is for one pool. The id of a
+    key is the start of its hash, which reveals nothing about the secret.
 
     >>> new_key(["decide", "track"], now_us=0).secret[:6]
     'sw_dk_'
@@ -81,12 +80,12 @@ def new_key(
 
 
 def key_allows(key: KeyRecord, scope: str) -> bool:
-    """Return whether the key may make calls of `scope`: one it has, or any for an admin key."""
+    """Return whether the key may make calls of `scope`; an admin key may make all calls."""
     return not _IMPLIED.get(scope, frozenset({scope, "admin"})).isdisjoint(key.scopes)
 
 
 def find_key(secret: str, look_up: Callable[[str], KeyRecord | None]) -> KeyRecord | None:
-    """Return the working key with this secret, compared in constant time, None if there is none.
+    """Return the valid key with this secret, compared in constant time, or None.
 
     >>> made = new_key(["read"], now_us=0)
     >>> stored = {made.record.key_id: made.record}
@@ -105,10 +104,10 @@ def find_key(secret: str, look_up: Callable[[str], KeyRecord | None]) -> KeyReco
 
 
 def click_secret(now_us: int) -> KeyRecord:
-    """Make the secret that signs click tokens, in the form of a key that opens nothing.
+    """Make the secret that signs click tokens, in the form of a key without scopes.
 
-    Stored with the keys so that a backup has it: no scope, so no call can be made with it,
-    and its hash is random, so no text hashes to it.
+    It is stored with the keys so that a backup contains it. Without a scope no call can be made
+    with it, and its hash is random, so no known text has this hash.
     """
     secret = secrets.token_hex(32)
     key_id = hashlib.sha256(secret.encode()).hexdigest()[:_KEY_ID_CHARS]
@@ -126,10 +125,9 @@ def click_secrets(keys: Iterable[KeyRecord]) -> dict[str, bytes]:
 
 #     <secret id>.<key id>.<session id>.<started, s>.<ends, s>.<HMAC-SHA-256, hex>
 #
-# A session is signed with a secret of the store, so every process over the same store can read it
-# and none has to remember it. It names the key and has no more rights than the key has at the
-# moment of the call: revoking the key ends all its sessions. Signing out ends one session for
-# good.
+# A session is signed with a secret of the store, so every process on the same store can read it and
+# none has to store it. It contains the key's id and has the rights that the key has at the time of
+# the call: revoking the key ends all its sessions. Signing out ends one session.
 
 
 _PURPOSE = b"slotwise session 1"
@@ -140,7 +138,7 @@ _TOKEN = re.compile(
 
 
 class Session(NamedTuple):
-    """One person at one browser, signed in with a key."""
+    """A browser that is signed in with a key."""
 
     key_id: str
     session_id: str
@@ -153,7 +151,7 @@ class Session(NamedTuple):
 
 
 class SessionSigner:
-    """Makes and reads the texts of sessions.
+    """Signs sessions as text, and verifies them.
 
     >>> signer = SessionSigner({"k1": b"0" * 32})
     >>> text = signer.sign(signer.start("0123456789abcdef", now_us=0))
@@ -169,10 +167,10 @@ class SessionSigner:
         idle_s: int = SESSION_S,
         max_s: int = MAX_SESSION_S,
     ) -> None:
-        """Derive secrets of its own from those of the store by id; the last one signs.
+        """Derive secrets from those of the store, by id; the last one signs.
 
-        No text that is signed for another purpose, such as a click token, is a session. One lasts
-        `idle_s` unless it is renewed, and `max_s` in all.
+        So a text signed for another purpose, such as a click token, is never a session. A session
+        lasts `idle_s` unless it is renewed, and `max_s` in total.
         """
         self._idle_us, self._max_us = idle_s * SECOND_US, max_s * SECOND_US
         self._secrets = {
@@ -197,7 +195,7 @@ class SessionSigner:
         return f"{signed}.{self._mac(self._secret_id, signed)}"
 
     def read(self, text: str, now_us: int) -> Session | None:
-        """Return the session of an authentic text that has not ended, None for any other."""
+        """Return the session of an authentic text if it has not ended, otherwise None."""
         found = _TOKEN.fullmatch(text)
         if found is None or found["secret"] not in self._secrets:
             return None
@@ -213,11 +211,11 @@ class SessionSigner:
 
 
 def same_origin(headers: Mapping[bytes, bytes]) -> bool:
-    """Return whether a request was made by a page of this very service.
+    """Return whether a request was made by a page of this service.
 
-    Browsers say so in `Sec-Fetch-Site`, older ones in `Origin`; a page cannot forge either. A
-    page on another port of the same host is of the same site, but of another origin. A request
-    with neither header is refused: every browser sends one of them with a change.
+    Browsers send `Sec-Fetch-Site`, older ones `Origin`; a page cannot forge either. A page on
+    another port of the same host has the same site, but another origin. A request with neither
+    header is refused: every browser sends one of them with a change.
 
     >>> same_origin({b"sec-fetch-site": b"same-origin"}), same_origin({})
     (True, False)

@@ -1,11 +1,11 @@
-"""Click tokens: signed names of one shown link, safe to print on a public page.
+"""Click tokens: signed references to one shown link, safe to print on a public page.
 
     v2.<key id>~<pool>~<decision>~<issued at, ms>~<places>~<HMAC-SHA-256, hex>~<position>~<link>
 
-The token names the link and never its destination: the destination comes from the pool.
-`places` has the place in the pool of every link on the page, in page order, so that one signature
-serves the whole page. The last two parts are not signed: they choose one of the signed places, and
-the link must be the one in that place (`ClickToken.place`). Ids hold no `~`.
+The token contains the link's id but not its destination, which comes from the pool. `places` has
+the place in the pool of every link on the page, in page order, so that one signature serves the
+whole page. The last two parts are not signed: they choose one of the signed places, and the link
+must be the one in that place (`ClickToken.place`). Ids contain no `~`.
 
 Links of a longer page are signed `MAX_SIGNED_TOGETHER` at a time, or its tokens would list too many
 places: `16:8-0-31` are the places of the links after the first 16. Used by `api` and `server`.
@@ -27,7 +27,7 @@ _MAX_DIGITS = 18
 
 
 class ClickToken(NamedTuple):
-    """What a token says: this link, at this place, of this decision."""
+    """The contents of a token: a link, its position and its decision."""
 
     pool_id: str
     decision_id: str
@@ -43,7 +43,7 @@ def _sign(secret: bytes, message: str) -> str:
 
 
 class TokenSigner:
-    """Signs with one secret and reads tokens of every secret it still knows.
+    """Signs with one secret and reads tokens of all present secrets.
 
     >>> signer = TokenSigner({"k1": b"0" * 32})
     >>> head = signer.sign_page("home", "d1", 1700000000000, "8-0")
@@ -71,16 +71,16 @@ link_id='l9', place=0)
         self._signing = list(self._secrets.items())[-1]
 
     def sign_page(self, pool_id: str, decision_id: str, issued_at_ms: int, places: str) -> str:
-        """Return what the tokens of a page begin with; `~position~link` completes one.
+        """Return the common start of a page's tokens; `~position~link` completes a token.
 
-        `places` are numbers joined by `-`, of a long page after how many links are before them.
+        `places` are numbers joined by `-`; on a long page preceded by the number of links before.
         """
         key_id, secret = self._signing
         signed = f"v2.{key_id}~{pool_id}~{decision_id}~{issued_at_ms}~{places}"
         return f"{signed}~{_sign(secret, signed)}"
 
     def read(self, token: str) -> ClickToken | None:
-        """Return what an authentic token says, None for any other text."""
+        """Return the contents of an authentic token, None for any other text."""
         parts = token.split("~")
         is_short = len(token) <= MAX_TOKEN_CHARS and token.isascii()
         if not (is_short and token.startswith("v2.") and len(parts) == 8):
@@ -88,7 +88,7 @@ link_id='l9', place=0)
         version_and_key, pool_id, decision_id, issued_at_ms, places, signature, at, link_id = parts
         if not self._is_signed(version_and_key[3:], "~".join(parts[:5]), signature):
             return None
-        # Only these two parts are not signed; one position has one spelling.
+        # Only these two parts are not signed; a position can be written in only one way.
         if not at.isdigit() or at.startswith("0") or len(at) > _MAX_DIGITS:
             return None
         n_before, _, listed = places.rpartition(":")
@@ -104,7 +104,7 @@ link_id='l9', place=0)
         return secret is not None and hmac.compare_digest(_sign(secret, signed), signature)
 
     def seal(self, payload: bytes) -> str:
-        """Return a text that carries a payload, readable by all and made by this signer only.
+        """Return a signed text that contains a payload, which is not encrypted.
 
         >>> signer = TokenSigner({"k1": b"0" * 32})
         >>> sealed = signer.seal(b"a page")

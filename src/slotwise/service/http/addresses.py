@@ -1,4 +1,4 @@
-"""Who sent a request: the address of the visitor, behind proxies that are trusted to name it.
+"""Find the address of the visitor who sent a request, behind trusted proxies.
 
 Used by `alerting`, `api` and `settings`.
 """
@@ -20,8 +20,8 @@ class TrustedProxies:
     """The proxies whose `X-Forwarded-For` is trusted.
 
     Each proxy appends the address it was called from. The list is read from its end: the first
-    address that is not a trusted proxy is the visitor's. What stands before it is the visitor's
-    own claim and is ignored.
+    address that is not a trusted proxy is the visitor's. Anything before it was sent by the visitor
+    and is ignored.
 
     >>> proxies = TrustedProxies(["10.0.0.0/8"])
     >>> proxies.client("10.1.2.3", [(b"x-forwarded-for", b"6.6.6.6, 203.0.113.7, 10.9.9.9")])
@@ -80,7 +80,7 @@ def _parse(text: str) -> Address | None:
 
 @functools.lru_cache(maxsize=10_000)
 def rate_limited_network(address: str) -> str:
-    """Return what a rate limit counts an address as: itself, or the /64 network of IPv6.
+    """Return the key of an address for rate limits: itself, or the /64 network of IPv6.
 
     >>> rate_limited_network("203.0.113.7"), rate_limited_network("2001:db8:1:2::3")
     ('203.0.113.7', '2001:db8:1:2::/64')
@@ -98,7 +98,7 @@ _LABELS = re.compile(rb"[a-z0-9_-]+(\.[a-z0-9_-]+)*\.?", re.IGNORECASE)
 
 
 def split_address(url: str) -> SplitResult | None:
-    """Return the parts of an http or https address; None where nobody could call it.
+    """Return the parts of an http or https address; None if it is not valid.
 
     >>> split_address("https://alerts.example:8443/x").port
     8443
@@ -142,10 +142,10 @@ _PURPOSE_HEADERS = ("sec-purpose", "purpose", "x-purpose", "x-moz")
 
 
 def why_no_click(method: str, headers: Mapping[str, str]) -> str:
-    """Return `head`, `prefetch` or `crawler`, or an empty text for what may be a visitor.
+    """Return `head`, `prefetch` or `crawler`, or an empty text if it may be a visitor.
 
-    `headers` have lower-case names. Programs that name themselves are crawlers; a program
-    that claims to be a browser is not recognised here.
+    `headers` have lower-case names. Programs that identify themselves are crawlers; a program that
+    claims to be a browser is not recognised.
 
     >>> why_no_click("GET", {"user-agent": "Mozilla/5.0 (compatible; Googlebot/2.1)"})
     'crawler'

@@ -32,7 +32,7 @@ Send = Callable[[Message], Awaitable[None]]
 
 
 class Caller(Protocol):
-    """What the HTTP side must know about a key."""
+    """The part of a key that the HTTP side uses."""
 
     @property
     def key_id(self) -> str:
@@ -64,7 +64,7 @@ class Request(msgspec.Struct, Generic[Key]):
         }
 
     def caller(self) -> str:
-        """Return the id of the key that the request came with, or nothing."""
+        """Return the id of the request's key, or an empty text."""
         return self.key.key_id if self.key else ""
 
 
@@ -86,12 +86,12 @@ class StreamAnswer(msgspec.Struct):
 
 
 def has_body(headers: Mapping[bytes, bytes]) -> bool:
-    """Return whether a body follows the head; it may be empty when it comes in chunks."""
+    """Return whether a body follows the head; a chunked body may be empty."""
     return headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
 
 
 async def read_body(headers: Mapping[bytes, bytes], receive: Receive, max_bytes: int) -> bytes:
-    """Return the whole body; never holds more than `max_bytes` of it."""
+    """Return the whole body; never buffers more than `max_bytes` of it."""
     if not has_body(headers):
         return b""
     announced = headers.get(b"content-length", b"0")
@@ -140,7 +140,7 @@ _DECIMAL = re.compile(r"-?[0-9]{1,18}(\.[0-9]{0,18})?([eE][+-]?[0-9]{1,2})?")
 
 @functools.cache
 def _numbers(query: type[msgspec.Struct], kind_of: type[msgspec.inspect.Type]) -> frozenset[str]:
-    """Return the names of the fields that are numbers of a kind; in an address they are text."""
+    """Return the names of the fields of a number type; in an address they are text."""
     described = msgspec.inspect.type_info(query)
     assert isinstance(described, msgspec.inspect.StructType)
     return frozenset(
@@ -151,7 +151,7 @@ def _numbers(query: type[msgspec.Struct], kind_of: type[msgspec.inspect.Type]) -
 
 
 def read_query(query: type[msgspec.Struct], query_string: bytes) -> msgspec.Struct:
-    """Return the values of an address as `query`, or refuse the first that breaks a rule."""
+    """Return the query of an address as `query`, or refuse the first value that breaks a rule."""
     pairs = parse_qsl(query_string.decode("latin-1"), keep_blank_values=True)
     values = dict(pairs)
     if len(values) < len(pairs):
@@ -177,7 +177,7 @@ def read_query(query: type[msgspec.Struct], query_string: bytes) -> msgspec.Stru
 async def send_stream(
     answer: StreamAnswer, request: Request[Any], receive: Receive, send: Send
 ) -> None:
-    """Send chunk by chunk until the client goes away.
+    """Send chunk by chunk until the end, or until the client disconnects.
 
     After an error the connection is closed, so that the client notices.
     """
@@ -199,7 +199,7 @@ async def send_stream(
 
 
 async def _next_chunk(chunks: AsyncGenerator[bytes], gone: asyncio.Future[None]) -> bytes | None:
-    """Return the next chunk, None at the end or when the client goes away first."""
+    """Return the next chunk, None at the end or if the client disconnects first."""
     step = asyncio.ensure_future(anext(chunks, None))
     try:
         await asyncio.wait((step, gone), return_when=asyncio.FIRST_COMPLETED)
@@ -212,7 +212,7 @@ async def _next_chunk(chunks: AsyncGenerator[bytes], gone: asyncio.Future[None])
 
 
 async def _disconnected(receive: Receive) -> None:
-    """Return when the client has gone away."""
+    """Return when the client has disconnected."""
     while (await receive())["type"] != "http.disconnect":
         pass
 

@@ -15,7 +15,7 @@ from slotwise.service.limits import ID_PATTERN, MAX_ID_CHARS, MAX_SEALED_CHARS
 from slotwise.version import __version__
 
 REFERENCE = "#/components/schemas/{name}"
-"""How a schema refers to another."""
+"""The template of a reference to a schema."""
 _PATH_VALUE = re.compile(r"\{(\w+)\}")
 _TOKEN = {"type": "string", "minLength": 1, "maxLength": MAX_SEALED_CHARS, "pattern": "^[^/]+$"}
 _ID = {"type": "string", "pattern": ID_PATTERN, "minLength": 1, "maxLength": MAX_ID_CHARS}
@@ -161,7 +161,7 @@ _SAMPLES: dict[str, Any] = {
     "views": 1000,
     "clicks": 30,
 }
-"""What examples have in fields of these names."""
+"""Example values of fields with these names."""
 
 
 def sample(kind: inspect.Type, name: str = "") -> Any:
@@ -239,7 +239,7 @@ def _problem_answers(
 
 
 def _portable(schema: Any) -> Any:
-    """Rewrite what is meant for Python: patterns, and docstrings beyond their first line.
+    """Adapt parts written for Python: patterns, and docstrings beyond their first line.
 
     In ECMAScript `$` never matches before a final newline.
     """

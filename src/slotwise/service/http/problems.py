@@ -53,7 +53,7 @@ PROBLEMS: dict[str, ProblemType] = {
     "too-many-connections": ProblemType(503, "There are too many connections"),
     "stopping": ProblemType(503, "The service is stopping"),
 }
-"""Every `type` a caller can meet; the slugs never change their meaning."""
+"""Every `type` of a problem answer; the slugs never change their meaning."""
 
 
 class FieldError(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -93,10 +93,10 @@ class RequestProblem(SlotwiseError):
         self.errors = tuple(errors)
         self.headers = tuple(headers)
         self.route = ""
-        """The template of the path, where the operation was not found but the path is known."""
+        """The template of the path, if the path is known but not the method."""
 
     def answer(self, request_id: str) -> ProblemAnswer:
-        """Return the body that a caller reads."""
+        """Return the body of the answer."""
         kind = self.kind
         return ProblemAnswer(
             self.slug, kind.title, kind.status, self.detail, request_id, self.errors
@@ -146,7 +146,7 @@ _ONE_OF = "one of its words"
 
 
 def _rule(message: str, name: str) -> str:
-    """Return msgspec's message about a value in the words of slotwise."""
+    """Translate msgspec's message about a value to a rule of slotwise."""
     if found := _NAMED_FIELD.search(message):
         return f"`{found[2]}` is {'missing' if found[1] == 'missing' else 'not a known field'}"
     if found := re.match(r"Invalid (?:enum )?value (.*)", message):
@@ -194,7 +194,7 @@ parameter='')
 def read_fields(
     first: msgspec.ValidationError, content: bytes, kind: type
 ) -> tuple[list[FieldError], dict[str, Any]]:
-    """Return what is wrong with each field of a body, and the values of the others.
+    """Return the error of each wrong field of a body, and the values of the others.
 
     A decoder stops at the `first` error.
 
@@ -211,10 +211,10 @@ def read_fields(
     good: dict[str, Any] = {}
     try:
         values = msgspec.json.decode(content)
-    except (msgspec.DecodeError, UnicodeDecodeError):  # beyond the place of the first error
+    except (msgspec.DecodeError, UnicodeDecodeError):  # after the position of the first error
         return [field_error(str(first))], good
     if isinstance(values, dict) and isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-        if kind.__struct_config__.forbid_unknown_fields:  # first: they may be misspelt ones
+        if kind.__struct_config__.forbid_unknown_fields:  # first, since they may be misspelt ones
             unknown = [name for name in values if name not in kind.__struct_encode_fields__]
             texts = [f"Object contains unknown field `{name[:100]}`" for name in unknown[:10]]
             found += map(field_error, texts)
@@ -255,7 +255,7 @@ parameter='')
 
 
 def advise(broken: FieldError, kind: Any) -> FieldError:
-    """Add to an error the words that are allowed at its place, or the field that was meant.
+    """Add to an error the allowed values at its pointer, or a similar field.
 
     >>> unknown = field_error("Object contains unknown field `details`")
     >>> advise(unknown, FieldError).detail
@@ -279,12 +279,12 @@ def advise(broken: FieldError, kind: Any) -> FieldError:
 
 
 def _words_at(kind: Any, pointer: str) -> list[str]:
-    """Return the words that a body of `kind` may hold at a place."""
+    """Return the texts that a body of `kind` may contain at a pointer."""
     return [str(word) for one in _kinds_at(kind, pointer) for word in getattr(one, "values", ())]
 
 
 def _kinds_at(kind: Any, pointer: str) -> list[msgspec.inspect.Type]:
-    """Return the types that a body of `kind` may hold at a place."""
+    """Return the types that a body of `kind` may contain at a pointer."""
     kinds = list(choices(msgspec.inspect.type_info(kind)))
     for step in pointer.split("/")[1:]:
         kinds = [
@@ -294,7 +294,7 @@ def _kinds_at(kind: Any, pointer: str) -> list[msgspec.inspect.Type]:
 
 
 def choices(kind: msgspec.inspect.Type) -> Iterator[msgspec.inspect.Type]:
-    """Yield the types that a type is made of, without their descriptions."""
+    """Yield the members of a union type, without their descriptions."""
     if isinstance(kind, msgspec.inspect.Metadata):
         yield from choices(kind.type)
     elif isinstance(kind, msgspec.inspect.UnionType):

@@ -1,4 +1,4 @@
-"""How HTTP is spoken on a connection: uvicorn's parser, with limits and with gathered writes.
+"""HTTP on a connection: uvicorn's parser, with limits and with gathered writes.
 
 Used by `server`.
 """
@@ -23,12 +23,12 @@ _SEND_AT_BYTES = 65_536
 _PIECE_BYTES = 256
 _MAX_LINES = 64
 """The parser cannot be paused. A request has at least two lines, so data with more lines than this
-may hold many requests. It waits for its turn and is parsed in pieces of `_PIECE_BYTES`."""
+may contain many requests. It is queued and parsed in pieces of `_PIECE_BYTES`."""
 _NEVER = float("inf")
 
 
 class GatheredWrites(asyncio.Transport):
-    """A transport that sends what was written in one turn of the event loop together.
+    """A transport that joins all writes of one iteration of the event loop.
 
     The head and the body of an answer, and several answers on one connection, become one write,
     so that a client wakes up once. Above 64 KiB data is sent at once, so that the transport below
@@ -41,13 +41,13 @@ class GatheredWrites(asyncio.Transport):
         self._loop = loop
         self._parts: list[Any] = []
         self._n_bytes = 0
-        # What a connection calls for every request goes straight to the transport below.
+        # Methods that are called for every request go directly to the transport below.
         self.is_closing = below.is_closing  # type: ignore[method-assign]
         self.pause_reading = below.pause_reading  # type: ignore[method-assign]
         self.resume_reading = below.resume_reading  # type: ignore[method-assign]
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Keep what is to be sent until the end of the turn."""
+        """Buffer data until the end of the iteration."""
         if not self._parts:
             self._loop.call_soon(self._send)
         self._parts.append(data)
@@ -56,7 +56,7 @@ class GatheredWrites(asyncio.Transport):
             self._send()
 
     def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
-        """Keep several pieces."""
+        """Buffer several pieces."""
         for data in list_of_data:
             self.write(data)
 
@@ -64,11 +64,11 @@ class GatheredWrites(asyncio.Transport):
         parts = self._parts
         if parts:
             self._parts, self._n_bytes = [], 0
-            if not self.is_closing():  # the other end may have gone since the write
+            if not self.is_closing():  # the peer may have disconnected since the write
                 self._below.write(parts[0] if len(parts) == 1 else b"".join(parts))
 
     def close(self) -> None:
-        """Send what is kept, then close."""
+        """Send what is buffered, then close."""
         self._send()
         self._below.close()
 
@@ -78,7 +78,7 @@ class GatheredWrites(asyncio.Transport):
         self._below.abort()
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Return what the transport below knows about the connection."""
+        """Return information about the connection from the transport below."""
         return self._below.get_extra_info(name, default)
 
     def get_write_buffer_size(self) -> int:
@@ -91,7 +91,7 @@ class GatheredWrites(asyncio.Transport):
 
 
 class GatedReading(FlowControl):
-    """Flow control that does not read from the socket while received bytes are not parsed yet."""
+    """Flow control that does not read from the socket while received bytes are unparsed."""
 
     is_gated = False
 
@@ -111,14 +111,14 @@ class ConnectionLimits:
     body_within_s: float = 30.0
     """From the end of the head to the end of the body."""
     read_within_s: float = 60.0
-    """How long the other end may leave an answer unread."""
+    """How long the peer may leave an answer unread."""
 
 
 class HttpProtocol(HttpToolsProtocol):
-    """uvicorn's parser with limits, and with a problem answer for what cannot be read.
+    """uvicorn's parser with limits, and with problem answers to invalid requests.
 
     A connection that breaks a time limit is closed by `close_if_overdue`, which the server calls
-    about once a second: a timer for every request would cost more than the requests' parsing.
+    about once a second: a timer for every request would cost more than parsing it.
     """
 
     limits = ConnectionLimits()
@@ -134,11 +134,11 @@ class HttpProtocol(HttpToolsProtocol):
     _readable_until_s = _NEVER
     _problem = "invalid-http"
     _unparsed: bytes | memoryview = b""
-    """Received behind as many requests as a connection may have in flight."""
+    """Received after as many requests as a connection may have in flight."""
     _is_waiting = False
     waiting: ClassVar[deque[HttpProtocol]] = deque()
-    """Connections with unparsed requests: one goes on in a turn of the event loop, so that many
-    such connections do not delay the others."""
+    """Connections with unparsed requests: one continues in each iteration of the event loop, so
+    that many such connections do not delay the others."""
     flow: GatedReading
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -150,7 +150,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._refuse("too-many-connections", "close connections that are not used")
 
     def data_received(self, data: bytes) -> None:
-        """Parse what was received; refuse what is not HTTP or has too long a head."""
+        """Parse received data; refuse what is not HTTP or has too long a head."""
         if self._unparsed:  # read before reading was paused
             self._unparsed = bytes(self._unparsed) + data
             return
@@ -160,14 +160,14 @@ class HttpProtocol(HttpToolsProtocol):
             self._parse(data)
             return
         self._unparsed = data
-        self._due_s = _NEVER  # nobody but the server delays this request
+        self._due_s = _NEVER  # only the server delays this request
         self.flow.is_gated = True
         self.flow.pause_reading()
         if not is_full:
             self._wait()
 
     def on_response_complete(self) -> None:
-        """Start the next request; what had to wait for the end of this one is parsed soon."""
+        """Start the next request, and schedule the parsing of what waited for this one."""
         super().on_response_complete()
         if self._unparsed and not self._is_waiting and len(self.pipeline) < MAX_PIPELINED:
             self._wait()
@@ -179,14 +179,14 @@ class HttpProtocol(HttpToolsProtocol):
             self.loop.call_soon(self._parse_next)
 
     def _parse_next(self) -> None:
-        """Let the connection that has waited longest parse, and another in the next turn."""
+        """Parse for the connection that has waited longest; the next one in the next iteration."""
         longest = self.waiting.popleft()
         if self.waiting:
             self.loop.call_soon(self._parse_next)
         longest._parse_unparsed()
 
     def _parse_unparsed(self) -> None:
-        """Parse as much as the limit of requests in flight allows; keep the rest for later."""
+        """Parse as much as the limit of requests in flight allows; buffer the rest."""
         self._is_waiting = False
         self._unset_keepalive_if_required()
         rest = memoryview(self._unparsed)
@@ -211,7 +211,7 @@ class HttpProtocol(HttpToolsProtocol):
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            pass  # websockets are not served: the request is answered as any other
+            pass  # websockets are not served: the request is answered like any other
         except httptools.HttpParserError:
             if self._problem == "invalid-http":
                 self._refuse("invalid-http", "the request cannot be parsed")
@@ -235,7 +235,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._is_reading = True
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take one header; drop a trailer, which must not count as a header of the request."""
+        """Record one header; drop a trailer, which must not count as a header of the request."""
         if self._is_in_body:
             return
         if len(self.headers) >= MAX_HEADERS:
@@ -245,7 +245,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Start to answer, unless the head is too large."""
-        if self._n_unread > MAX_HEAD_BYTES:  # rare: a part of it may be the body
+        if self._n_unread > MAX_HEAD_BYTES:  # rare: some of these bytes may belong to the body
             lines = sum(len(name) + len(value) for name, value in self.headers)
             if len(self.url) + lines > MAX_HEAD_BYTES:
                 self._problem = "head-too-large"
@@ -255,7 +255,7 @@ class HttpProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Take a part of the body."""
+        """Receive a part of the body."""
         self._n_unread = 0
         super().on_body(body)
 
@@ -267,19 +267,19 @@ class HttpProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """Answer what was sent completely to a client that sends no more, then close."""
+        """Answer the complete requests of a client that has stopped sending, then close."""
         if self._is_reading or self.cycle is None or self.cycle.response_complete:
             return False
         self.cycle.keep_alive = False
         return True
 
     def pause_writing(self) -> None:
-        """Note since when the other end does not read its answer."""
+        """Record when the peer stopped reading its answer."""
         self._readable_until_s = self.loop.time() + self.limits.read_within_s
         super().pause_writing()
 
     def resume_writing(self) -> None:
-        """Go on sending."""
+        """Continue sending."""
         self._readable_until_s = _NEVER
         super().resume_writing()
 

@@ -36,12 +36,12 @@ Declared = TypeVar("Declared", bound=Callable[..., Any])
 FieldCheck = Callable[
     [Context, Request[Key], dict[str, Any], Collection[str]], Awaitable[list[FieldError]]
 ]
-"""Takes the good fields of a body and the names of the wrong ones."""
+"""Called with the valid fields of a body and the names of the wrong ones."""
 
 
 @dataclass(frozen=True)
 class OperationLink:
-    """A value of this operation's answer that another operation takes.
+    """A value of this operation's answer that is an argument of another operation.
 
     `values` are OpenAPI runtime expressions by parameter; `body` one for fields of the body.
     """
@@ -52,7 +52,7 @@ class OperationLink:
 
 
 def links_to(*names: str, giving: tuple[str, ...]) -> tuple[OperationLink, ...]:
-    """Return links to operations that take fields of an answer by their names."""
+    """Return links to operations whose parameters are fields of an answer."""
     values = {field: f"$response.body#/{field}" for field in giving}
     return tuple(OperationLink(name, values) for name in names)
 
@@ -61,8 +61,8 @@ def links_to(*names: str, giving: tuple[str, ...]) -> tuple[OperationLink, ...]:
 class Operation(Generic[Context, Key]):
     """One method of one address.
 
-    `handler` takes the context of the application and a checked request. It returns a record,
-    which is answered as JSON with `status`, or an `Answer`, or raises a problem.
+    `handler` is called with the application's context and a checked request. It returns a record,
+    which is sent as JSON with `status`, or an `Answer`, or raises a problem.
     """
 
     method: str
@@ -75,15 +75,15 @@ class Operation(Generic[Context, Key]):
     open_on_loopback: bool = False
     """Whether a person at this machine may call it without a key."""
     meter: str | None = "calls"
-    """The rate limit that counts its calls; None: the handler does it itself."""
+    """The rate limit that counts its calls; None: the handler counts them itself."""
     before_body: Callable[[Context, Request[Key]], None] | None = None
     """Refuses a request by its head, before its body is read."""
     body: Any = None
     body_optional: bool = False
     reads_body: bool = False
-    """Whether the handler decodes the body itself, as what `body` describes."""
+    """Whether the handler decodes the body itself, as a `body`."""
     check_good_fields: FieldCheck[Context, Key] | None = None
-    """Checks the good fields of a body with wrong ones, so that one answer names all errors."""
+    """Checks the valid fields of a body with wrong ones, so that one answer lists all errors."""
     max_body_bytes: int | None = None
     """None: the limit of the settings."""
     query: type[msgspec.Struct] | None = None
@@ -93,11 +93,11 @@ class Operation(Generic[Context, Key]):
     status: int = 200
     content_types: tuple[str, ...] = ("application/json",)
     has_tag: bool = False
-    """Whether the answer has an entity tag, and is 304 for a client that names it."""
+    """Whether the answer has an entity tag, and is 304 for a client that sends it."""
     problems: tuple[str, ...] = ()
     """Problems of this operation, in addition to those of every operation."""
     protocol_errors: ProtocolErrors | None = None
-    """Problems that are answered as another protocol defines; it decides on unknown ids, too."""
+    """Problems answered in the form of another protocol, also for unknown ids."""
     refusal_headers: Callable[[Context, Request[Key]], Headers] | None = None
     """Makes headers for every problem answer; it must not raise."""
     example: Any = None
@@ -112,7 +112,7 @@ _UNKNOWN = {
     "decision_id": "unknown-decision",
     "token": "unknown-token",
 }
-"""What a call is refused with when an id in its path is not known."""
+"""The problem of a call with an unknown id in its path."""
 
 
 class Operations(list[Operation[Context, Key]]):
@@ -123,9 +123,9 @@ class Operations(list[Operation[Context, Key]]):
     ) -> Callable[[Declared], Declared]:
         """Declare a handler as the operation of an address, such as `GET /v1/pools`.
 
-        Its name and summary are the handler's, its answer what the handler returns. One that is
-        not a coroutine reads the store or computes for a while: it is called in a thread. An id in
-        the path may be unknown, unless it is the one that a PUT creates.
+        Its name and summary are the handler's, its answer the handler's return type. A handler that
+        is not a coroutine reads the store or computes for a while: it is called in a thread. An id
+        in the path may be unknown, unless it is the one that a PUT creates.
         """
         method, path = address.split(" ")
         ids = [name for name in re.findall(r"\{(\w+)\}", path) if name in _UNKNOWN]
@@ -230,7 +230,7 @@ _QUOTES = bytes.maketrans(b'[{]}"', b"\x00\x00\x00\x00\x01")
 def check_depth(body: bytes, max_depth: int) -> None:
     """Refuse JSON whose arrays and objects are nested deeper than `max_depth`.
 
-    Runs before the decoder does, in time linear in the body and without recursion.
+    Runs before the decoder, in time linear in the body and without recursion.
     """
     if body.count(b"[") + body.count(b"{") <= max_depth:
         return
@@ -247,8 +247,8 @@ def check_depth(body: bytes, max_depth: int) -> None:
 class RateLimit:
     """A token bucket per caller: `per_s` calls a second, up to `burst` at once.
 
-    Remembers the most recent callers only, so its memory is bounded; a forgotten caller starts
-    with a full bucket.
+    Only the most recent callers are cached, so its memory is bounded; an evicted caller starts with
+    a full bucket.
 
     >>> limit = RateLimit(per_s=1, burst=2)
     >>> limit.spend("k1", now_s=0.0), limit.spend("k1", now_s=0.0)
@@ -264,7 +264,7 @@ class RateLimit:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def spend(self, caller: str, *, now_s: float, n: int = 1) -> None:
-        """Take `n` tokens of the caller's bucket, or refuse and say when to come back.
+        """Take `n` tokens of the caller's bucket, or refuse with the time to wait.
 
         A batch larger than the burst is accepted when the bucket is full, and the bucket goes
         below zero: the caller then waits longer before its next call.
