@@ -1,7 +1,6 @@
-"""Alerts: what is wrong with a pool, and a webhook that is called when it begins and ends.
+"""Alerts: find problems of pools, and call a webhook when a problem begins and ends.
 
-Looks at the figures that the dashboard shows, in threads of its own; nothing waits for it. Used by
-`api`.
+Checks the figures of the dashboard, in separate threads. Used by `api`.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ from slotwise.service.storage.activity import Span
 AlertKind = Literal["floor-missed", "rule-violated", "feedback-stopped", "learning-failed", "test"]
 
 MIN_VIEWS = 100
-"""Settled views since the floor was set, before it can be missed."""
+"""Settled views since the floor was set that are required before it can count as missed."""
 EXPECTED_EVENTS = 20.0
-"""So many clicks or sales must be missing: by chance that happens once in 500 million times."""
+"""Expected clicks or sales that must be missing: by chance that happens once in 500 million."""
 
 
 class Alert(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that is wrong with a pool."""
+    """A problem of a pool."""
 
     kind: AlertKind
     pool_id: str
@@ -46,7 +45,7 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def alerts_of(pool: Overview) -> Iterator[Alert]:
-    """Go through everything that is wrong with a pool now."""
+    """Yield the present problems of a pool."""
     if pool.archived or pool.n_links == 0:
         return
     if pool.trouble:
@@ -84,7 +83,7 @@ def _missed_floor(whom: str, floor: FloorState, n_views: int, delivered: RateRep
 
 
 def _stopped(pool: Overview) -> str:
-    """Return whether clicks or sales no longer come although pages are shown."""
+    """Return a sentence if clicks or sales no longer arrive although pages are shown."""
     for name, window_s, count in (
         ("click", pool.click_window_s, attrgetter("clicks")),
         ("sale", max(pool.click_window_s, pool.revenue_window_s), attrgetter("sales")),
@@ -102,9 +101,9 @@ def _stopped(pool: Overview) -> str:
 
 
 def _silent_views(pool: Overview, closed_us: int, count: Callable[[Span], int]) -> int:
-    """Return the latest views without an event, if the views before them say that some are missing.
+    """Return the latest views without an event, if earlier views suggest that some are missing.
 
-    Views whose window is still open do not count: their events may yet come.
+    Views whose window is open do not count: their events may still arrive.
     """
     closed = [span for span in pool.spans if span.start_us + pool.span_us <= closed_us]
     n_silent = 0
@@ -120,7 +119,7 @@ def _silent_views(pool: Overview, closed_us: int, count: Callable[[Span], int]) 
     return n_silent
 
 
-# Chat products whose webhooks are recognised by their host: itself, or a host below it.
+# Chat products whose webhooks are recognised by their host or a parent domain of it.
 _CHAT_HOSTS: dict[str, AlertFormat] = {
     "hooks.slack.com": "slack",
     "hooks.slack-gov.com": "slack",
@@ -220,7 +219,7 @@ _BODIES: dict[AlertFormat, Callable[[AlertMessage], bytes]] = {
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a message."""
+    """The result of sending a message."""
 
     alert: AlertKind
     state: AlertState
@@ -229,7 +228,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     delivered: bool
     attempts: int
     detail: str
-    """What the receiver answered, or why it was not reached."""
+    """The receiver's answer, or why it was not reached."""
 
 
 def alert_secret(store_secret: bytes) -> str:
@@ -238,7 +237,7 @@ def alert_secret(store_secret: bytes) -> str:
 
 
 def signature(secret: str, sent_s: int, body: bytes) -> str:
-    """Return the header that proves who sent a body, and when.
+    """Return the header that authenticates a body and its time.
 
     >>> signature("secret", 1700000000, b"{}")[:17]
     't=1700000000,v1=b'
@@ -248,20 +247,20 @@ def signature(secret: str, sent_s: int, body: bytes) -> str:
 
 
 class Webhook:
-    """Sends messages to one address; follows no redirect and reads no answer but its status."""
+    """Sends messages to one address; follows no redirect and reads only the status."""
 
     def __init__(self, url: str, secret: str, base: str, form: AlertFormat = "auto") -> None:
         self._address = url
         self._form = format_of(url) if form == "auto" else form
         self.url = f"{origin_of(url)}/…" if url and self._form != "json" else url
-        """The address for people to see: the path of a chat webhook is a password."""
+        """The address to display: the path of a chat webhook is a secret."""
         self.secret = secret
         self._base = base
 
     def message(
         self, alert: Alert, state: AlertState, since: datetime, now: datetime
     ) -> AlertMessage:
-        """Return what is sent of an alert."""
+        """Return the message for an alert."""
         where = f"{self._base}/?pool={alert.pool_id}" if alert.pool_id else f"{self._base}/"
         told = {"state": state, "since": since, "sent_at": now, "dashboard": where}
         return compose(AlertMessage, alert, alert=alert.kind, **told)
@@ -273,7 +272,7 @@ class Webhook:
         return compose(Delivery, message, **became)
 
     def _call(self, body: bytes, sent_at: datetime) -> tuple[bool, str]:
-        import httpx  # here: it takes a tenth of a start, and most services send no alerts
+        import httpx  # here, since it takes a tenth of the start and few services send alerts
 
         headers = {
             "content-type": "application/json",
@@ -291,12 +290,12 @@ class Webhook:
     async def _status(self, body: bytes, headers: Mapping[str, str]) -> int:
         """Call the address and return its status.
 
-        The time limit is for the whole call: limits for each read would let a receiver that
-        sends a byte now and then keep the thread for ever.
+        The time limit is for the whole call: with a limit for each read, a receiver that sends a
+        byte from time to time could block the thread for ever.
         """
         import httpx
 
-        # The environment could name a proxy or other certificates: the address alone decides.
+        # Ignore proxies and certificates that are set in the environment.
         async with (
             asyncio.timeout(TIMEOUT_S),
             httpx.AsyncClient(timeout=None, follow_redirects=False, trust_env=False) as client,
@@ -309,17 +308,17 @@ _log = logging.getLogger(__name__)
 
 EVERY_S = 60.0
 RETRY_AFTER_S = (1.0, 5.0, 25.0)
-"""How long to wait before each further attempt; then a message is given up."""
+"""How long to wait before each further attempt; after the last one a message is dropped."""
 MAX_WAITING = 100
 MAX_KEPT = 20
 _Key = tuple[AlertKind, str]
 
 
 class AlertWatch:
-    """Looks once a minute, in a thread; sends in another one, so that no look waits for a call.
+    """Checks once a minute, in a thread; sends in another, so that checks do not wait for calls.
 
-    An alert starts when it is seen twice in a row and ends when it is missing twice in a row: what
-    lasts less than a minute is not sent.
+    An alert starts when it is found twice in a row and ends when it is missing twice in a row:
+    problems that last less than a minute are not sent.
     """
 
     def __init__(
@@ -343,7 +342,7 @@ class AlertWatch:
             for name, target in (("alerts", self._watch), ("webhook", self._deliver))
         ]
         self.active: dict[_Key, tuple[Alert, datetime]] = {}
-        """What is wrong now, with the time since when."""
+        """The present alerts, with their start."""
         self.deliveries: deque[Delivery] = deque(maxlen=MAX_KEPT)
 
     def start(self) -> None:
@@ -352,11 +351,11 @@ class AlertWatch:
             thread.start()
 
     def stop(self) -> None:
-        """Stop both threads; messages that wait are given up. Returns at once."""
+        """Stop both threads; queued messages are dropped. Returns at once."""
         self._stopping.set()
 
     def check(self) -> None:
-        """Look once and queue what began and what ended."""
+        """Check once and queue a message for each alert that began or ended."""
         found = {(alert.kind, alert.pool_id): alert for alert in self._look()}
         now = self._clock()
         for key, alert in found.items():
@@ -369,14 +368,14 @@ class AlertWatch:
         self._last = set(found)
 
     def deliver(self, message: AlertMessage) -> Delivery:
-        """Send a message, again where it fails; a bounded number of times."""
+        """Send a message, with a limited number of retries."""
         delivery = self.webhook.send(message)
         for attempt, wait_s in enumerate(self._retry_after_s, start=2):
             if delivery.delivered or self._stopping.wait(wait_s):
                 break
             delivery = self.webhook.send(message, attempt)
         if not delivery.delivered:
-            _log.warning("alert %s is not delivered: %s", message.alert, delivery.detail)
+            _log.warning("alert %s was not delivered: %s", message.alert, delivery.detail)
         self.deliveries.appendleft(delivery)
         return delivery
 
@@ -384,7 +383,7 @@ class AlertWatch:
         try:
             self._waiting.put_nowait(message)
         except Full:
-            _log.warning("alert %s is dropped: %d others wait", message.alert, MAX_WAITING)
+            _log.warning("alert %s was dropped: %d others are queued", message.alert, MAX_WAITING)
 
     def _watch(self) -> None:
         rest_s = self._every_s
@@ -393,8 +392,8 @@ class AlertWatch:
             try:
                 self.check()
             except Exception:
-                _log.exception("alerts cannot be looked for; it is tried again")
-            # A thousand pools take long to look at: a core is for pages and learning first.
+                _log.exception("checking for alerts failed; it will be tried again")
+            # A thousand pools take long to check; pages and learning need the CPU more.
             rest_s = max(self._every_s, 9 * (time.perf_counter() - started))
 
     def _deliver(self) -> None:
@@ -405,5 +404,5 @@ class AlertWatch:
                 continue
             try:
                 self.deliver(message)
-            except Exception:  # whatever it is, the next message is to be sent
+            except Exception:  # whatever fails, the next message must be sent
                 _log.exception("alert %s is not delivered", message.alert)

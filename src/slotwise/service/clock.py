@@ -9,18 +9,18 @@ import time
 from collections.abc import Callable
 
 MAX_STEP_US = 10_000_000
-"""A difference up to this is taken over: clocks are set right by small steps."""
+"""Differences up to this are adopted: clocks are adjusted in small steps."""
 
 _SINCE_BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-"""Counts the time that the machine slept, where the system can tell."""
+"""Includes the time that the machine slept, where the system supports it."""
 
 
 class SteadyClock:
-    """Returns the time of day in microseconds, counted on from its start by elapsed time.
+    """Returns the time of day in microseconds: the time at its start plus the elapsed time.
 
-    Windows close for good, so a time of day that jumps ahead by an hour would cut all feedback
-    of that hour off. `compare` follows the system's time of day in small steps; larger ones are
-    only reported in `jump_us`, until the system's time comes back or the process starts again.
+    Windows are never reopened, so a time of day that jumps ahead by an hour would make all feedback
+    of that hour late. `compare` adopts small steps of the system's time of day; larger ones are
+    only reported in `jump_us`, until the system's time is correct again or the process restarts.
 
     >>> wall_us, elapsed_us = [1_000_000_000], [0]
     >>> clock = SteadyClock(lambda: wall_us[0], lambda: elapsed_us[0])
@@ -39,7 +39,7 @@ class SteadyClock:
         self._elapsed_us = elapsed_us
         self._start_us = wall_us() - elapsed_us()
         self.jump_us = 0
-        """How far the system's time of day jumped ahead of this clock; negative: back."""
+        """How far the system's time of day is ahead of this clock; negative if behind."""
 
     def __call__(self) -> int:
         """Return the microseconds since the epoch."""

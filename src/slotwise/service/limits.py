@@ -1,7 +1,7 @@
 """Every limit on what callers may send, defined once.
 
 The types of requests, the checks, the OpenAPI description, the defaults of the settings and the
-manual take their numbers from here. Used by most of the service.
+manual use these numbers. Used by most of the service.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MAX_ATTRIBUTES = 256
 MAX_EXCLUDED = 1_000
 MAX_FEATURE_VALUES = MAX_VALUES
 MAX_ALL_VALUES = 256
-"""What is learned of 10,000 links for so many values takes about 180 MB."""
+"""The learned state of 10,000 links with this many values takes about 180 MB."""
 MAX_SEGMENT_FLOORS = 32
 MAX_RULES = 100
 MAX_WEIGHT_RATIO = 1_000
@@ -28,7 +28,7 @@ MAX_WINDOW_S = 90 * 86_400
 MAX_AMOUNT_MICROS = 10_000_000_000_000
 """Ten million units of a currency."""
 MAX_SUM_MICROS = 2**62
-"""Half of what 64 bits hold: 460,000 of the largest amounts may still come while windows close."""
+"""Half of the maximum of 64 bits: 460,000 of the largest amounts may still arrive."""
 
 MAX_ID_CHARS = 64
 MAX_HOST_CHARS = 255
@@ -43,11 +43,11 @@ MAX_CLIENT_TIME_CHARS = 64
 MAX_NOTE_CHARS = 300
 
 SESSION_S = 30 * 60
-"""How long a session lasts unless it is renewed, where the settings say nothing else."""
+"""Default of how long a session lasts unless it is renewed."""
 MAX_SESSION_S = 12 * 3600
-"""How long after signing in a session can be renewed, where the settings say nothing else."""
+"""Default of how long after signing in a session can be renewed."""
 LONGEST_SESSION_S = 30 * 86_400
-"""The most that the settings can say of a session."""
+"""Maximum duration of a session in the settings."""
 
 MAX_KNOWN_ROWS = 256
 MAX_KNOWN_VIEWS = 1_000_000_000_000
@@ -64,8 +64,8 @@ MAX_HEADERS = 100
 MAX_PIPELINED = 8
 MAX_TOKEN_CHARS = 512
 MAX_SEALED_CHARS = 56_000
-"""A sealed page: 100 links whose ids have 64 characters and a visitor with 16 features whose values
-have 100 characters of any script, encoded in base64, fit in it."""
+"""Large enough for a sealed page with 100 links whose ids have 64 characters and a visitor with 16
+features whose values have 100 characters of any script, encoded in base64."""
 
 # In Python `$` also matches before a final newline, which none of these may have.
 ID_PATTERN = rf"^[A-Za-z0-9._:-]{{1,{MAX_ID_CHARS}}}$(?!\n)"
@@ -85,7 +85,7 @@ PATTERN_RULES = {
     HOST_PATTERN: "a lower-case host such as shop.example or shop.example:8080",
     ADDRESS_PATTERN: "an http or https address",
 }
-"""The patterns in words."""
+"""The patterns as rules for error messages."""
 
 TEXT_RULE = "text without control characters"
 _has_controls = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]").search
@@ -104,7 +104,7 @@ def is_id(value: str) -> bool:
 
 
 def is_text(value: str) -> bool:
-    r"""Return whether people can read a text: no control characters, nor those that turn it around.
+    r"""Return whether a text has no control characters and none that reverse its direction.
 
     >>> is_text("Käse & Brot 🧀"), is_text("a\x00b"), is_text("a\u202eb")
     (True, False, False)

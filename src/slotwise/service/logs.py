@@ -1,8 +1,8 @@
 """Structured logs: one JSON object a line, without keys, tokens or whole addresses.
 
-Nothing here relies on cleaning text up afterwards: a line is built from the route's template (never
-the path, which may hold a click token), the key's public id and a shortened address. Used by `api`,
-`cli` and `settings`.
+Lines contain no secrets by construction: a line is built from the route's template (not the path,
+which may contain a click token), the key's public id and a shortened address. Used by `api`, `cli`
+and `settings`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NAME = "slotwise.service"
 
 
 class _JsonLines(logging.Formatter):
-    """Formats a record, and whatever a library logs through `logging`, as one JSON line."""
+    """Formats a record, also those that libraries log through `logging`, as one JSON line."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -32,7 +32,7 @@ class _JsonLines(logging.Formatter):
         }
         line.update(getattr(record, "fields", {}))
         if record.exc_info:
-            # The type and place of a failure, never its arguments: they may quote a request.
+            # The type and place of a failure, not its arguments, which may quote a request.
             failure, _, trace = record.exc_info
             line["failure"] = failure.__name__ if failure else ""
             while trace is not None and trace.tb_next is not None:
@@ -43,7 +43,7 @@ class _JsonLines(logging.Formatter):
 
 
 class _StandardError(logging.StreamHandler[TextIO]):
-    """Writes to what is standard error at that moment: the stream of the first may be closed."""
+    """Writes to the present standard error: the stream at the start may be closed."""
 
     def __init__(self) -> None:
         logging.Handler.__init__(self)
@@ -74,11 +74,11 @@ class ServiceLog:
         self._logger = logging.getLogger(_NAME)
 
     def info(self, event: str, **fields: object) -> None:
-        """Log something that is as it should be."""
+        """Log a normal event."""
         self._logger.info(event, extra={"fields": fields})
 
     def warning(self, event: str, **fields: object) -> None:
-        """Log something an operator may want to look at."""
+        """Log something that an operator may want to check."""
         self._logger.warning(event, extra={"fields": fields})
 
     def failure(self, event: str, error: BaseException, **fields: object) -> None:
@@ -87,7 +87,7 @@ class ServiceLog:
 
 
 def short_address(address: str) -> str:
-    """Return the network an address is in: enough to see a flood, not to name a visitor.
+    """Return the network of an address: enough to detect a flood, not to identify a visitor.
 
     >>> short_address("203.0.113.77"), short_address("2001:db8:1:2::3"), short_address("x")
     ('203.0.113.0/24', '2001:db8:1::/48', '')

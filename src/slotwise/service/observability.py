@@ -1,4 +1,4 @@
-"""What the service counts about itself, for Prometheus. Used by `api`."""
+"""Metrics of the service for Prometheus. Used by `api`."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ METRICS: dict[str, str] = {
     "slotwise_decisions_total": "Pages decided, by pool and kind (policy, holdout, fallback)",
     "slotwise_ignored_attributes_total": "Attributes of OpenFeature contexts that are no feature "
     "of the pool, by pool",
-    "slotwise_events_total": "Events taken, by type and outcome",
-    "slotwise_redirects_total": "Click links followed, by what became of the click",
+    "slotwise_events_total": "Events answered, by type and outcome",
+    "slotwise_redirects_total": "Click links followed, by outcome of the click",
     "slotwise_refusals_total": "Requests and connections refused, by problem",
     "slotwise_clipped_sales_total": "Sales above max_revenue, which count as max_revenue",
     "slotwise_ready": "1 when decide answers",
-    "slotwise_store_available": "1 when feedback is taken",
-    "slotwise_learner": "1 when this process learns; of several replicas one does",
+    "slotwise_store_available": "1 when feedback is accepted",
+    "slotwise_learner": "1 when this process learns; one of several replicas does",
     "slotwise_waiting_writes": "Writes that wait for their commit",
-    "slotwise_lost_decisions_total": "Decisions dropped while the store was away",
+    "slotwise_lost_decisions_total": "Decisions dropped while the store was unavailable",
     "slotwise_closed_until_seconds": "Windows are closed up to this time since the epoch",
     "slotwise_clock_jump_seconds": "How far the time of day jumped ahead of the service's clock",
     "slotwise_store_ahead_seconds": "How far the latest time in the store is in the future",
@@ -53,7 +53,7 @@ _FLOOR_STATUSES = ("met", "learning", "infeasible")
 
 
 class ServiceMetrics(Collector):
-    """Plain counters that a request touches, and Prometheus text made when somebody asks.
+    """Plain counters that requests increment, and Prometheus text made on request.
 
     The counters of prometheus_client are not used because they lock, and a decision takes
     microseconds. All changes come from the event loop's thread; reading copies first.
@@ -88,7 +88,7 @@ class ServiceMetrics(Collector):
         return generate_latest(self._registry)
 
     def collect(self) -> Iterator[Metric]:
-        """Hand everything to prometheus_client."""
+        """Yield all metrics to prometheus_client."""
         health = self._health()
         yield self._counter("slotwise_requests_total", ("operation", "status"), self.requests)
         yield self._request_seconds()

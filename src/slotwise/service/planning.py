@@ -1,7 +1,7 @@
-"""Traffic plans: `slotwise plan` in a process of its own, one at a time and for a limited time.
+"""Traffic plans: run `slotwise plan` in a separate process, one at a time, with a time limit.
 
-The service itself never simulates. The process has the lowest priority, so that deciding has the
-processor first. Used by `api`.
+The service itself never simulates. The process has the lowest priority, so that decisions are not
+delayed. Used by `api`.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from slotwise.service.refusals import Conflict
 
 _COMMAND = (sys.executable, "-m", "slotwise", "plan", "--json-lines")
 PRIORITY = 19
-"""The lowest: deciding has the processor first."""
+"""The lowest priority, so that decisions are not delayed."""
 _log = logging.getLogger(__name__)
 Line = dict[str, Any]
 
 
 class Planner:
-    """Runs one plan at a time; `within_s` is the longest that one may take."""
+    """Runs one plan at a time; `within_s` is its time limit."""
 
     def __init__(self, within_s: float, command: Sequence[str] = _COMMAND) -> None:
         self._within_s = within_s
@@ -48,7 +48,7 @@ class Planner:
         lines: asyncio.Queue[Line | None] = asyncio.Queue()
 
         def put(line: Line | None) -> None:
-            with suppress(RuntimeError):  # the loop was closed: nobody is waiting any more
+            with suppress(RuntimeError):  # the loop was closed: no caller waits
                 loop.call_soon_threadsafe(lines.put_nowait, line)
 
         def work() -> None:
@@ -58,7 +58,7 @@ class Planner:
                 self._is_free.release()
                 put(None)
 
-        # The process knows its limit as well: it may outlive a service that was killed.
+        # The process has the limit, too: it may outlive a service that was killed.
         command = [*self._command, *arguments, f"--within={self._within_s}"]
         run = self._run = _Run(command, self._within_s)
         threading.Thread(target=work, name="slotwise-plan", daemon=True).start()
@@ -90,7 +90,7 @@ class _Run:
         self._is_late = False
 
     def work(self, put: Callable[[Line], None]) -> None:
-        """Run the process to its end and hand out its lines."""
+        """Run the process to its end and pass on its lines."""
         with TemporaryFile() as errors:
             with self._lock:
                 if self._is_ended:

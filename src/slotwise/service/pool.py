@@ -44,11 +44,11 @@ class Pool(NamedTuple):
 
     settings: PoolSettings
     links: dict[str, LinkRecord]
-    """By id, retired ones too."""
+    """By id, including retired ones."""
     active: tuple[str, ...]
     """The links that may be shown, by place."""
     revision: int
-    """Grows with every change."""
+    """Increases with every change."""
     known_us: int = 0
     """When counts were last imported."""
     links_changed_us: int = 0
@@ -58,7 +58,7 @@ class Pool(NamedTuple):
 
     @classmethod
     def of(cls, settings: PoolSettings, links: Iterable[LinkRecord] = ()) -> Pool:
-        """Return a pool that was not changed yet."""
+        """Return a pool without changes."""
         return cls(settings, {}, (), 0).with_links(links)._replace(revision=0)
 
     def with_settings(self, settings: PoolSettings) -> Pool:
@@ -87,12 +87,12 @@ class Pool(NamedTuple):
         return frozenset(link.link_id for link in self.scheduled if link.is_off(now_us))
 
     def next_date(self, now_us: int) -> int:
-        """Return when a link next starts or ends; 0 where none does."""
+        """Return when a link next starts or ends; 0 if none does."""
         dates = (date for link in self.scheduled for date in (link.starts_us, link.ends_us))
         return min((date for date in dates if date > now_us), default=0)
 
     def rules(self, paced: Iterable[PacedRule] = ()) -> tuple[Rule, ...]:
-        """Return the rules with the links that they are about, retired ones, too.
+        """Return the rules with the links they apply to, including retired ones.
 
         `paced` are the bounds of rules with a goal or a budget. Caps come before guarantees.
         """
@@ -102,7 +102,7 @@ class Pool(NamedTuple):
             of_group.setdefault(link.group, []).append(link.link_id)
         found = []
         for rule in self.settings.rules:
-            # a group that no link has any more: a link that no pool has
+            # no link has this group any more: use a link that does not exist
             links: Sequence[object] = (
                 rule.links or of_group.get(rule.group) or [("group", rule.group)]
             )
@@ -116,7 +116,7 @@ class Pool(NamedTuple):
         return tuple(found)
 
     def ruled_page(self, now_us: int, paced: Iterable[PacedRule] = ()) -> RuledPage | None:
-        """Return what the rules and the dates of links leave of a page; None where all is free."""
+        """Return what rules and dates allow on a page; None where nothing is restricted."""
         rules, off = self.rules(paced), self.off_at(now_us)
         n_slots = min(self.settings.slots, len(self.active) - len(off))
         if not (rules or off) or n_slots == 0:
@@ -126,7 +126,7 @@ class Pool(NamedTuple):
         return in_force.for_places(NO_PLACES, links.places("links", off), n_slots)
 
     def rules_key(self, now_us: int, paced: Iterable[PacedRule] = ()) -> int:
-        """Return a number that identifies what `ruled_page` is made of; 0 where all is free."""
+        """Return a number that identifies the result of `ruled_page`; 0 where it is None."""
         rules, off = self.rules(paced), sorted(self.off_at(now_us))
         return zlib.crc32(repr((rules, off)).encode()) if rules or off else 0
 
@@ -144,7 +144,7 @@ class Pool(NamedTuple):
     def policy(self, learned: Mapping[str, Any] | None = None) -> Policy:
         """Return the policy of this pool, in the form for its visitors and its number of links.
 
-        Where it has `learned` something, the form that did goes on.
+        If it has `learned` something, the form that learned it is kept.
         """
         n_links = len(self.active) or self.settings.slots
         problem = pool_problem(self.settings, n_links, None)
@@ -153,15 +153,15 @@ class Pool(NamedTuple):
 
 
 def policy_of(pool: PoolSettings) -> Policy:
-    """Return the policy that a pool asks for."""
+    """Return the policy named in the settings of a pool."""
     return make_policy(pool.policy, pool.policy_settings)
 
 
 def with_known_policy(pool: PoolSettings) -> PoolSettings:
-    """Return stored settings, with the default policy where theirs does not exist.
+    """Return stored settings, with the default policy if theirs does not exist.
 
-    A store may name a policy of an earlier version, or of a package that is no longer installed.
-    The store keeps the name until the pool is changed.
+    A store may contain a policy of an earlier version, or of a package that is no longer installed.
+    The stored name does not change until the pool is changed.
     """
     try:
         policy_class(pool.policy)
@@ -179,7 +179,7 @@ def problem_of(
     features: Features | None = None,
     segment_floors: Mapping[str, Mapping[str, float]] | None = None,
 ) -> Problem:
-    """Return the problem of a page; floors that no page reaches are lowered."""
+    """Return the problem of a page; floors that no page can reach are lowered."""
     slots = min(n_slots, n_links)
     most = math.nextafter(slots, 0.0)
     lowered = {
@@ -196,27 +196,27 @@ def problem_of(
 
 
 def slot_weights_of(pool: PoolSettings) -> tuple[float, ...] | str:
-    """Return the slot weights of a pool as those of a problem."""
+    """Return the slot weights of a pool in the form of a problem."""
     named = LEARN if pool.learn_slot_weights else pool.slot_weights
     return asked_slot_weights(EQUAL if named == EQUAL_SLOTS else named, pool.slots)
 
 
 def has_slot_weights(pool: PoolSettings) -> bool:
-    """Return whether slots differ, or may."""
+    """Return whether slots differ, or may differ."""
     return slot_weights_of(pool) not in ((), EQUAL)
 
 
 def slots_of_pool(pool: PoolSettings, clicks: Sequence[float] = ()) -> PageSlots:
-    """Return the slots of a pool's pages after these clicks on pages in random order."""
+    """Return the slots of a pool's pages, given the clicks on pages in random order."""
     asked = slot_weights_of(pool)
     return PageSlots(Problem(n_links=pool.slots, n_slots=pool.slots, slot_weights=asked), clicks)
 
 
 def pool_problem(pool: PoolSettings, n_links: int, features: Features | None) -> Problem | None:
-    """Return the problem of a page of a pool when it has so many links.
+    """Return the problem of a page of a pool with `n_links` links.
 
-    With `features` it has the floors of segments, too; None where an open list among them has no
-    place for one.
+    With `features` it includes the floors of segments; None where an open list has no place for
+    one.
     """
     page = (n_links, pool.slots, pool.click_floor)
     if features is None:
@@ -230,7 +230,7 @@ def pool_problem(pool: PoolSettings, n_links: int, features: Features | None) ->
 LEARNS_FROM_COUNTS = "one that learns from counts"
 
 MAX_SETTING = 1e15
-"""The largest number in the settings of a policy: counts above it are not exact any more."""
+"""The largest number in the settings of a policy; counts above it are not exact."""
 
 
 def check_pool(
@@ -238,7 +238,7 @@ def check_pool(
 ) -> None:
     """Raise `InvalidInput` for the rules that a pool breaks: the first, with the others.
 
-    `has_known` says that its links start from counts, which the policy must be able to learn; a
+    `has_known`: its links start from imported counts, which the policy must be able to learn. A
     pool that ends must end later than `ends_after_us`.
     """
     check_all(
@@ -281,7 +281,7 @@ def check_link(link: LinkRecord) -> None:
 
 
 def check_rules(pool: Pool, rules: Sequence[PoolRule], now_us: int) -> None:
-    """Raise `InvalidInput` for the first thing that is wrong with new rules of a pool."""
+    """Raise `InvalidInput` for the first error in new rules of a pool."""
     if len(rules) > limits.MAX_RULES:
         raise InvalidInput.of("rules", f"at most {limits.MAX_RULES} rules", len(rules))
     groups, names = {link.group for link in pool.links.values()}, set()
@@ -306,7 +306,7 @@ def check_rules(pool: Pool, rules: Sequence[PoolRule], now_us: int) -> None:
 
 
 def dated_rules(pool: Pool, rules: Sequence[PoolRule], now_us: int) -> tuple[PoolRule, ...]:
-    """Return new rules with the time since when they count: that of a rule for the same links."""
+    """Return new rules with their start of counting, taken from old rules for the same links."""
     before = {(one.name, one.group, frozenset(one.links)): one for one in pool.settings.rules}
     found = []
     for rule in rules:
@@ -316,7 +316,7 @@ def dated_rules(pool: Pool, rules: Sequence[PoolRule], now_us: int) -> tuple[Poo
 
 
 def check_rule(rule: PoolRule, slots: int) -> Rule:
-    """Return a rule, or raise `InvalidInput` where it cannot hold for any links."""
+    """Return a rule, or raise `InvalidInput` if it cannot hold for any links."""
     most_slots = float(slots) if rule.has_goals and rule.at_most is None else rule.at_most
     named = Rule(rule.name, rule.links or ["group"], rule.at_least, most_slots, rule.boost)
     if bool(rule.group) == bool(rule.links):
@@ -331,7 +331,7 @@ def check_rule(rule: PoolRule, slots: int) -> Rule:
 
 
 def check_known(pool: Pool, known: Mapping[str, Sequence[ImportedCounts]]) -> None:
-    """Raise `InvalidInput` for the first rule that counts of the past break."""
+    """Raise `InvalidInput` for the first rule that imported counts break."""
     for link_id, rows in known.items():
         if len(rows) > limits.MAX_KNOWN_ROWS:
             rule = f"at most {limits.MAX_KNOWN_ROWS} rows for link {link_id}"
@@ -347,7 +347,7 @@ def check_known(pool: Pool, known: Mapping[str, Sequence[ImportedCounts]]) -> No
             _check_range("revenue_micros", row.revenue_micros, 0, limits.MAX_SUM_MICROS)
             if not 0 < row.discount <= 1:
                 raise InvalidInput.of("discount", "more than 0 and at most 1", row.discount)
-    if any(known.values()) and pool.active:  # taking counts back is free to every policy
+    if any(known.values()) and pool.active:  # counts can be removed with every policy
         policy = pool.policy()
         if "views" not in policy.knowledge(policy.start(pool.problem())):
             raise InvalidInput.of("policy", LEARNS_FROM_COUNTS, pool.settings.policy)
@@ -390,7 +390,7 @@ def _check_slot_weights(pool: PoolSettings) -> None:
 
 
 def _check_segment_floors(pool: PoolSettings) -> None:
-    """Refuse floors of values that are not declared, and a policy that keeps no such floors."""
+    """Refuse floors of undeclared values, and a policy that does not support such floors."""
     floors = declared_floors(pool.segment_floors, pool.features)
     n_floors = sum(len(of_values) for of_values in floors.values())
     if n_floors > limits.MAX_SEGMENT_FLOORS:
@@ -415,7 +415,7 @@ def _check_pins(pool: PoolSettings) -> None:
 
 
 def _check_numbers(settings: object) -> None:
-    """Refuse numbers that compiled code cannot hold, wherever they stand in the settings."""
+    """Refuse numbers that compiled code cannot represent, anywhere in the settings."""
     match settings:
         case dict():
             settings = list(settings.values())
@@ -430,18 +430,18 @@ def _check_numbers(settings: object) -> None:
 
 
 def _check_policy(pool: PoolSettings, n_active_links: int, *, has_known: bool) -> None:
-    """Start the policy once, so that missing or wrong settings are refused now."""
+    """Start the policy once, so that missing or wrong settings are refused at once."""
     if ":" in pool.policy:  # a caller over HTTP must not choose what the server imports
         advice = "let its package offer it as an entry point `slotwise.policies`"
         raise InvalidInput.of("policy", "the name of an installed policy", pool.policy, advice)
     _check_numbers(pool.policy_settings)
-    # A mix that is given link by link says itself how many links there will be.
+    # A mix that is given link by link determines the number of links.
     given = pool.policy_settings.get("probabilities", ())
     n_links = n_active_links or (len(given) if isinstance(given, list | tuple) else 0)
     problem = problem_of(max(n_links, 1) if n_links else pool.slots + 1, pool.slots, 0.0)
     try:
         policy = policy_of(pool)
-        state = policy.start(problem)  # visitors change nothing about its settings
+        state = policy.start(problem)  # visitors do not affect its settings
     except SlotwiseError as error:
         argument = "policy" if isinstance(error, UnknownName) else "policy_settings"
         raise InvalidInput(f"policy {pool.policy}: {error}", argument) from error
@@ -475,7 +475,7 @@ def read_known_table(
 ) -> dict[str, list[ImportedCounts]]:
     """Return the counts of each link in a CSV text: link, views, clicks, revenue and features.
 
-    Rows without a view are left out; a link that has no others is there with none.
+    Rows without a view are left out; a link with only such rows has an empty list.
     """
     features = Features.of_json(pool.features)
     known: dict[str, list[ImportedCounts]] = {}

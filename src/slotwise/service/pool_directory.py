@@ -45,14 +45,14 @@ from slotwise.service.storage import contract
 from slotwise.service.storage.group_commit import GroupCommitter, then
 
 Changed = Callable[[Pool, int, bool], Future[None]]
-"""Takes over a changed pool, the time, and whether statistics were reset."""
+"""Called with a changed pool, the time, and whether statistics were reset."""
 
 
 class PoolDirectory:
     """Pools, links and keys over one store.
 
-    What is read comes from memory; what is changed is in memory once it is committed. A change
-    of a pool is done when `changed` is done with it.
+    Reads are served from memory, which is updated after each commit. A change of a pool is complete
+    when the future of `changed` is done.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class PoolDirectory:
         """Called after another process changed a key."""
 
     def refresh(self) -> None:
-        """Take over what other processes on the same store have changed. Reading."""
+        """Load the changes of other processes on the same store. Reading."""
         with self._store.reading() as reader:
             last_change, subjects = reader.changed_since(self._last_change)
             if not subjects:
@@ -106,7 +106,7 @@ class PoolDirectory:
         pool_id = found.settings.pool_id
         known = self._pools.get(pool_id)
         if known is not None:
-            # What was read may be older than what this process has committed since.
+            # The data read may be older than what this process has committed since.
             newest = [link for link in found.links.values() if not _is_newer(known, link)]
             settings = max(found.settings, known.settings, key=lambda one: one.changed_us)
             found = known.with_links(newest)._replace(settings=settings)
@@ -121,7 +121,7 @@ class PoolDirectory:
             return [self._pools[pool_id] for pool_id in sorted(self._pools)]
 
     def pools(self) -> list[PoolSettings]:
-        """Return every pool, archived ones too. Quick."""
+        """Return every pool, including archived ones. Quick."""
         return [pool.settings for pool in self.all_pools()]
 
     def pool(self, pool_id: str) -> PoolSettings:
@@ -131,9 +131,8 @@ class PoolDirectory:
     def put_pool(self, pool: PoolSettings, by: str, now_us: int) -> Future[PoolSettings]:
         """Create or replace a pool; a pool that was archived runs again.
 
-        Checks every rule that needs no other part of HTTP (windows, floor, policy and its
-        settings, holdout) and raises `InvalidInput` at once. Times are set here. A pool keeps its
-        rules, which have a call of their own.
+        Checks windows, floor, policy with its settings, and holdout, and raises `InvalidInput` at
+        once. Times are set here. The rules of a pool stay: they are set by `put_rules`.
         """
         with self._lock:
             known = self._pools.get(pool.pool_id)
@@ -194,13 +193,13 @@ class PoolDirectory:
         return max(pool.links_changed_us, pool.settings.changed_us)
 
     def links(self, pool_id: str) -> list[LinkRecord]:
-        """Return the links of a pool by place, retired ones too. Quick."""
+        """Return the links of a pool by place, including retired ones. Quick."""
         return sorted(self.whole_pool(pool_id).links.values(), key=lambda link: link.place)
 
     def link(self, pool_id: str, link_id: str) -> LinkRecord:
         """Return one link, retired or not, or raise `UnknownLink`. Quick.
 
-        A retired link is still a redirect's destination: pages with it may be open somewhere.
+        A retired link is still a redirect's destination: pages with it may still be open.
         """
         link = self.whole_pool(pool_id).links.get(link_id)
         if link is None:
@@ -208,7 +207,7 @@ class PoolDirectory:
         return link
 
     def revision(self, pool_id: str) -> int:
-        """Return a number that grows whenever the pool or one of its links is changed. Quick."""
+        """Return a number that increases when the pool or one of its links changes. Quick."""
         return self.whole_pool(pool_id).revision
 
     def put_links(
@@ -219,9 +218,9 @@ class PoolDirectory:
         now_us: int,
         reset_statistics: bool = False,
     ) -> Future[list[LinkRecord]]:
-        """Add or replace links, all or none; `retired=True` takes one out of the choice.
+        """Add or replace links, all or none; links with `retired=True` are no longer shown.
 
-        Statistics are kept, also of a link that comes back, unless a reset is asked for:
+        Statistics are kept, also of a link that is no longer retired, unless a reset is requested:
         then the views issued before `now_us` no longer count for these links.
         """
         known = dict(self.whole_pool(pool_id).links)
@@ -255,9 +254,9 @@ class PoolDirectory:
     def put_known(
         self, pool_id: str, known: Mapping[str, Sequence[ImportedCounts]], by: str, now_us: int
     ) -> Future[list[LinkRecord]]:
-        """Let links start from counts of the past, which replace those imported before.
+        """Import counts for links, replacing those imported before.
 
-        All rounds are learned again after them. No counts take back what was imported. Raises
+        All rounds are then learned again. Empty counts remove what was imported. Raises
         `InvalidInput`, also for a policy that cannot learn from counts, and `UnknownLink`.
         """
         pool = self.whole_pool(pool_id)
@@ -285,7 +284,7 @@ class PoolDirectory:
         )
 
     def keys(self) -> list[KeyRecord]:
-        """Return every key, revoked ones too. Quick."""
+        """Return every key, including revoked ones. Quick."""
         with self._lock:
             return [self._keys[key_id] for key_id in sorted(self._keys)]
 
@@ -311,7 +310,7 @@ class PoolDirectory:
     def forget_views(self, key_id: str, since_us: int, by: str, now_us: int) -> Future[int]:
         """Exclude the views that a key requested since a time from all counts; return how many.
 
-        Learning goes on without them. Raises `UnknownKey`.
+        Learning continues without them. Raises `UnknownKey`.
         """
         if key_id not in self._keys:
             raise UnknownKey(f"there is no key {key_id!r}")
@@ -326,7 +325,7 @@ class PoolDirectory:
         return then(self._committer.submit([operation]), lambda answers: cast("int", answers[0]))
 
     def changes(self, subject: str = "", limit: int = 100) -> list[ChangeRecord]:
-        """Return who changed what, newest first, of one subject or of all. Reading."""
+        """Return the changes of one subject or of all, newest first. Reading."""
         with self._store.reading() as reader:
             return reader.changes(subject, limit)
 
@@ -364,7 +363,7 @@ class PoolDirectory:
 
 
 def _is_newer(known: Pool, link: LinkRecord) -> bool:
-    """Return whether a pool knows a later state of a link."""
+    """Return whether a pool has a later state of a link."""
     same = known.links.get(link.link_id)
     return same is not None and same.changed_us > link.changed_us
 
@@ -394,19 +393,19 @@ def _without_hash(record: PoolSettings | LinkRecord | KeyRecord) -> str:
 
 
 MAX_NOTES = 1_000
-"""Notes of one pool that are read, the latest ones."""
+"""Maximum number of notes of one pool that are read, the latest ones."""
 _ADDED, _REMOVED = "note.add", "note.remove"
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True):
-    """A sentence that somebody wrote about a moment of a pool."""
+    """A sentence about a pool at a time."""
 
     note_id: str
     text: str
     at_us: int
-    """The moment that the note is about."""
+    """The time that the note refers to."""
     by: str
-    """The key of who wrote it."""
+    """The key of its author."""
     made_us: int
 
 
@@ -417,10 +416,10 @@ class Notes:
         self._store = store
         self._committer = committer
         self.n_changes = 0
-        """How many notes were written or removed here: whoever keeps notes looks at it."""
+        """How many notes were written or removed here; caches of notes compare it."""
 
     def all(self, pool_id: str) -> list[Note]:
-        """Return the notes of a pool, newest first by the moment they are about. Reading."""
+        """Return the notes of a pool by the time they refer to, newest first. Reading."""
         with self._store.reading() as reader:
             changes = reader.changes(_subject(pool_id), 2 * MAX_NOTES)
         removed = {change.before for change in changes if change.action == _REMOVED}
@@ -440,7 +439,7 @@ class Notes:
         return then(self._save(pool_id, _ADDED, by, now_us, after=after), lambda _: note)
 
     def remove(self, pool_id: str, note_id: str, by: str, now_us: int) -> Future[Note]:
-        """Take a note away; that it was there stays in the list of changes. Reading."""
+        """Remove a note; the list of changes still contains it. Reading."""
         note = next((one for one in self.all(pool_id) if one.note_id == note_id), None)
         if note is None:
             raise UnknownNote(f"pool {pool_id!r} has no note {note_id!r}")
@@ -463,15 +462,14 @@ def _subject(pool_id: str) -> str:
 
 
 _MIN_SWEPT = 1_000
-"""Fewer than this are not looked through for those that have ended anyway."""
+"""Expired sessions are only removed from memory if there are more than this."""
 
 
 class SignedOut:
-    """The sessions that somebody signed out of and that would not have ended by now anyway.
+    """The sessions that were signed out and would not have expired yet.
 
-    `read` takes over what other processes on the same store have ended. Signing out takes the
-    same time however many have done so: the table is indexed, and memory is swept when it has
-    doubled.
+    `read` loads the sessions ended by other processes on the same store. Signing out takes constant
+    time: the table is indexed, and memory is cleaned when its size has doubled.
     """
 
     def __init__(self, store: contract.Store, committer: GroupCommitter) -> None:
@@ -484,7 +482,7 @@ class SignedOut:
         self.read()
 
     def read(self) -> None:
-        """Take over what the store has got since the last call. Reading."""
+        """Load what was stored since the last call. Reading."""
         with self._store.reading() as reader:
             read_to, found = reader.ended_sessions(self._read_to)
         with self._lock:
@@ -496,7 +494,7 @@ class SignedOut:
         return session.session_id in self._ended
 
     def end(self, session: Session, now_us: int) -> Future[None]:
-        """End a session for good: here at once, for other processes when it is committed.
+        """End a session: here at once, for other processes when it is committed.
 
         No copy of `session` may last longer than its `ends_us`.
         """

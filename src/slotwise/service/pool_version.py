@@ -1,4 +1,4 @@
-"""A version of a pool: what learning hands to deciding.
+"""A version of a pool: the result of learning from which pages are drawn.
 
 Used by `deciding`, `learning` and `reporting`.
 """
@@ -31,19 +31,19 @@ class VisitorKind(msgspec.Struct, frozen=True, array_like=True):
 
     places: tuple[int, ...]
     share: float
-    """The part of the latest visitors who are of this kind."""
+    """The share of the latest visitors of this kind."""
 
 
 class SegmentFloor(msgspec.Struct, frozen=True, kw_only=True):
-    """How visitors with one value of a feature stand to their floor."""
+    """The state of the floor of a segment."""
 
     feature: str
     value: str
     floor: FloorState
     shadow_price: float
-    """What a click of such a visitor is worth beyond that of others, on average."""
+    """The average price of a click of such a visitor, in addition to that of others."""
     delivered: PageCounters = PageCounters()
-    """Clicks of the pages that these visitors saw since `since_us`, the holdout's left out."""
+    """Clicks of the pages that these visitors saw since `since_us`, without the holdout's."""
     since_us: int = 0
     """When this floor was set."""
 
@@ -56,7 +56,7 @@ class RuleCount(msgspec.Struct, frozen=True, array_like=True):
     pages: int = 0
     slots: int = 0
     clicks: int = 0
-    """Of views whose click window closed up to `clicks_to_us`."""
+    """Clicks of views whose click window closed up to `clicks_to_us`."""
     clicks_to_us: int = 0
     open_slots: int = 0
     open_clicks: int = 0
@@ -68,12 +68,12 @@ class _Numbered(msgspec.Struct):
 
 
 class StoredVersion(msgspec.Struct, frozen=True, kw_only=True):
-    """A version as it is stored: everything that its pages are drawn from."""
+    """The stored form of a version: everything that its pages are drawn from."""
 
     version: int
     published_us: int
     pool_changed_us: int
-    """When the settings that it was made for were saved."""
+    """When the settings for which it was made were saved."""
     policy: str
     link_ids: tuple[str, ...]
     probabilities: bytes
@@ -84,11 +84,11 @@ class StoredVersion(msgspec.Struct, frozen=True, kw_only=True):
     floor: FloorState
     fallback: str
     delivered: PageCounters = PageCounters()
-    """Clicks of the pages that were shown since `delivered_since_us`, the holdout's left out."""
+    """Clicks of the pages shown since `delivered_since_us`, without the holdout's."""
     delivered_since_us: int = 0
     """When the present floor was set."""
     prices: bytes = b""
-    """Prices of a click that the pages of visitors are averaged over; the rest is in the state."""
+    """Prices of a click over which pages of visitors are averaged; the rest is in the state."""
     words: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     """The frequent words of features that are open lists."""
     kinds: tuple[VisitorKind, ...] = ()
@@ -96,17 +96,17 @@ class StoredVersion(msgspec.Struct, frozen=True, kw_only=True):
     slot_clicks: tuple[float, ...] = ()
     """Clicks by slot on pages in random order, from which slot weights are learned."""
     segment_floors: tuple[SegmentFloor, ...] = ()
-    """Where there are some, `prices` has a row for each round ahead: the price of the floor for
-    all visitors, then that of each of these."""
+    """If there are any, `prices` has a row for each round ahead: the price of the floor for all
+    visitors, then the price of each of these floors."""
     sales_missing: bool = False
-    """Whether sales that were expected of open views do not come: revenue then counts from closed
-    windows only."""
+    """Whether sales that were expected from open views do not arrive: revenue is then counted from
+    closed windows only."""
     rules_key: int = 0
-    """A number that identifies the rules, with their links, and for the links outside their dates;
-    0 where there are none."""
+    """A number that identifies the rules with their links, and the links outside their dates; 0 if
+    there are none."""
     rule_counts: tuple[RuleCount, ...] = ()
     counted_to: int = 0
-    """The place in the store up to which pages are in `rule_counts`, at `counted_us`."""
+    """The position in the store up to which pages are in `rule_counts`, at `counted_us`."""
     counted_us: int = 0
     paced_rules: tuple[PacedRule, ...] = ()
     traffic: bytes = b""
@@ -115,7 +115,7 @@ class StoredVersion(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def decode(cls, stored: bytes) -> StoredVersion:
-        """Read a version as `msgspec.msgpack.encode` wrote it."""
+        """Decode a version that was encoded by `msgspec.msgpack.encode`."""
         published_format = msgspec.msgpack.decode(stored, type=_Numbered).format
         if published_format != VERSION_FORMAT:
             raise UnsupportedState(
@@ -134,14 +134,14 @@ class StoredVersion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PageSolver(Protocol):
-    """Knows the probabilities that a policy gives to some of its links."""
+    """Computes the probabilities that a policy gives to some of its links."""
 
     def page_probabilities(
         self, free: Links, n_slots: int, pinned: Links, rates: LinkRates
     ) -> Floats:
         """Return the inclusion probabilities of the `free` links on the slots that pins leave.
 
-        `free` and `pinned` are places among the version's links, and `rates` those of all.
+        `free` and `pinned` are indices of the version's links; `rates` are those of all links.
         """
         ...
 
@@ -155,11 +155,11 @@ class PagesForVisitors(Protocol):
 
     links: Links
     rate: Floats
-    """What each link brings a view of the visitor of the last page, by level."""
+    """Each link's expected outcome per view for the visitor of the last page, by level."""
     rewards: Floats
-    """What an outcome of each level is worth."""
+    """The weight of an outcome of each level."""
     prices: Floats
-    """What is stored of the pages; the rest is in the state of the policy."""
+    """The stored part of the pages; the rest is in the state of the policy."""
 
     @property
     def shadow_price(self) -> float:
@@ -175,12 +175,12 @@ class PagesForVisitors(Protocol):
         ...
 
     def scores(self, links: Links) -> Floats:
-        """Return what the links are worth to the visitor of the last page."""
+        """Return the scores of the links for the visitor of the last page."""
         ...
 
 
 class Shown(NamedTuple):
-    """What was shown since learning last asked."""
+    """What was shown since the last call of learning."""
 
     links: Mapping[str, int]
     """How often each link was shown."""
@@ -189,17 +189,17 @@ class Shown(NamedTuple):
 
 
 class Version(NamedTuple):
-    """A version in use: the pool that it was made for and what solves pages with constraints."""
+    """A version in use, with its pool and the solver of pages with constraints."""
 
     pool: Pool
     stored: StoredVersion
     solver: PageSolver | None
     """None after a restart, before the first fold: constraints are then solved from the rates."""
     visitors: PagesForVisitors | None = None
-    """Where pages depend on the visitor."""
+    """Set where pages depend on the visitor."""
     quotas: Mapping[str, int] = MappingProxyType({})
-    """By rule with a hard budget, how many slots the process that learns may have shown in all.
-    Others, and a process that has just started, show no link of such a rule."""
+    """By rule with a hard budget, how many slots the process that learns may show in total. Other
+    processes, and one that has just started, show no link of such a rule."""
 
 
 class VersionUser(Protocol):
@@ -214,5 +214,5 @@ class VersionUser(Protocol):
         ...
 
     def hard_shown(self, pool_id: str, now_us: int) -> Mapping[str, int]:
-        """Return the slots that links of rules with a hard budget have had in all, by rule."""
+        """Return the total slots that links of rules with a hard budget have had, by rule."""
         ...

@@ -2,10 +2,10 @@
 
 Two units, each with one suffix everywhere: money is an integer number of micro-units (`*_micros`,
 12.50 EUR is 12_500_000), a time is an integer number of microseconds since the epoch (`*_us`),
-always by the server's clock. Every record is immutable and holds only values that JSON can carry,
-so a record can be stored, logged, exported and answered as it is. The fields of a stored record
-stand in the order of its table's columns. Records that are made for every page view cannot be part
-of a cycle and are left out of garbage collection. Used by most of the service.
+always by the server's clock. Every record is immutable and contains only values that JSON can
+represent, so it can be stored, logged, exported and answered without conversion. The fields of a
+stored record are in the order of its table's columns. Records that are made for every page view
+cannot be part of a cycle and are left out of garbage collection. Used by most of the service.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Record = TypeVar("Record", bound=msgspec.Struct)
 
 
 def compose(kind: type[Record], /, *sources: object, **given: Any) -> Record:
-    """Make a record: a field that is not given has the value that the first source has for it.
+    """Make a record: a field that is not given has the value of the first source that has it.
 
     >>> link = LinkRecord("home", "l1", "https://shop.example/1")
     >>> compose(Pin, link, position=2)
@@ -51,9 +51,9 @@ def to_time(us: int) -> datetime:
 
 
 class PoolSettings(msgspec.Struct, frozen=True):
-    """How one pool is run; changing it never rewrites what was decided before.
+    """The settings of one pool; a change does not affect earlier decisions.
 
-    A decision carries its own windows, currency and `max_revenue_micros`, so a view is always
+    A decision contains its own windows, currency and `max_revenue_micros`, so a view is always
     counted by the settings under which it was shown.
     """
 
@@ -75,30 +75,30 @@ class PoolSettings(msgspec.Struct, frozen=True):
     created_us: int = 0
     changed_us: int = 0
     pins: tuple[Pin, ...] = ()
-    """Links that stand at a position of every page, unless the caller of decide says otherwise."""
+    """Links at fixed positions of every page, unless the caller of decide pins others."""
     explore: float = 0.0
-    """The share of every page that random links get, so that each link keeps a probability."""
+    """The share of every page for random links, so that no link's probability is 0."""
     features: dict[str, Any] = msgspec.field(default_factory=dict)
-    """What may be said of a visitor: for each name a list of words, a list of rising numbers
+    """The declared features of visitors: for each name a list of words, a list of rising numbers
     (bin edges), "text" or "bool"."""
     slot_weights: tuple[float, ...] = ()
-    """How much more often a link is clicked in one slot than in another, by position and with
-    mean 1; `EQUAL_SLOTS` where slots are alike and pages are shuffled; empty where weights are
-    learned, and in pools of earlier releases, whose links stand in the order of their worth."""
+    """How much more often a link is clicked in one slot than in another, by position and with mean
+    1; `EQUAL_SLOTS` where slots are alike and pages are shuffled; empty where weights are learned,
+    and in pools of earlier releases, whose links are in the order of their scores."""
     learn_slot_weights: bool = False
     segment_floors: dict[str, dict[str, float]] = msgspec.field(default_factory=dict)
     """Click floors for visitors with one value of a feature, by feature and label of the value."""
     rules: tuple[PoolRule, ...] = ()
-    """How many slots some links may and must have; set by a call of their own."""
+    """How many slots some links may and must have; set by a separate call."""
     until_us: int = 0
-    """When the pool ends, for a policy that uses a horizon; 0 where no end is known."""
+    """When the pool ends, for a policy that uses a horizon; 0 if no end is known."""
 
 
 EQUAL_SLOTS = (0.0,)
 
 
 class ImportedCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a team knew of a link before the pool: counts of the past, for some visitors or all."""
+    """Counts of a link from before the pool, for some visitors or all."""
 
     views: int
     clicks: int
@@ -106,7 +106,7 @@ class ImportedCounts(msgspec.Struct, frozen=True, kw_only=True):
     visitor: dict[str, str] = msgspec.field(default_factory=dict)
     """The value of each feature that is known, as in a decision."""
     discount: float = 1.0
-    """What one of these views is worth, in views of the pool itself."""
+    """The weight of one of these views, relative to a view of the pool itself."""
 
 
 class LinkRecord(msgspec.Struct, frozen=True):
@@ -118,7 +118,7 @@ class LinkRecord(msgspec.Struct, frozen=True):
     title: str = ""
     retired: bool = False
     place: int = -1
-    """Given by the store, in the order of first registration; -1 before that."""
+    """Assigned by the store, in the order of first registration; -1 before that."""
     counted_from_us: int = 0
     """Views issued before this time no longer count: when the statistics were last reset."""
     created_us: int = 0
@@ -126,18 +126,18 @@ class LinkRecord(msgspec.Struct, frozen=True):
     metadata: dict[str, str] = msgspec.field(default_factory=dict)
     """Free texts that a page may show with the link, by name."""
     known: tuple[ImportedCounts, ...] = ()
-    """What was imported: policies learn it before the first view."""
+    """Imported counts: policies learn them before the first view."""
     known_us: int = 0
-    """When it was imported; a later reset of the statistics makes it void."""
+    """When they were imported; a later reset of the statistics invalidates them."""
     group: str = ""
-    """The advertiser, brand or category that rules are about."""
+    """The advertiser, brand or category to which rules refer."""
     starts_us: int = 0
     ends_us: int = 0
-    """The link is shown from `starts_us` on and before `ends_us`; 0 where there is no such date."""
+    """The link is shown from `starts_us` until before `ends_us`; 0 means no such date."""
 
     @property
     def start_counts(self) -> tuple[ImportedCounts, ...]:
-        """What was imported and is not void."""
+        """Imported counts that are still valid."""
         return self.known if self.known_us >= self.counted_from_us else ()
 
     def is_off(self, now_us: int) -> bool:
@@ -146,29 +146,29 @@ class LinkRecord(msgspec.Struct, frozen=True):
 
 
 class ViewsUntil(msgspec.Struct, frozen=True, kw_only=True):
-    """So many views of the links of a rule, together, until a time."""
+    """A total number of views of the links of a rule until a time."""
 
     views: int
     until_us: int
 
 
 class ClicksUntil(msgspec.Struct, frozen=True, kw_only=True):
-    """So many clicks on the links of a rule, together, until a time."""
+    """A total number of clicks on the links of a rule until a time."""
 
     clicks: int
     until_us: int
 
 
 class ClickBudget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """At most so many clicks until a time; an amount of money buys clicks at a price each."""
+    """A maximum number of clicks until a time; money pays for clicks at a price each."""
 
     clicks: int
     until_us: int
     hard: bool = False
-    """Whether clicks that open views may still bring are held back, so that none is too many."""
+    """Whether clicks that open views may still get are reserved, so that it is never exceeded."""
     amount_micros: int = 0
     cost_per_click_micros: int = 0
-    """0 where the budget is one of clicks."""
+    """0 if the budget is a number of clicks."""
 
 
 class PoolRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -189,33 +189,33 @@ class PoolRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def has_goals(self) -> bool:
-        """Whether a bound of the rule follows traffic until a date."""
+        """Whether a bound of the rule depends on the traffic until a date."""
         return any((self.views_until, self.clicks_until, self.budget))
 
 
 class PacedRule(msgspec.Struct, frozen=True, array_like=True):
-    """The slots per page that the goals of a rule ask for and its budget leaves at present."""
+    """The slots per page that the goals of a rule need and its budget allows at present."""
 
     name: str
     at_least: float
     at_most: float
     quota: int = -1
-    """Slots that a hard budget leaves until the next version; -1 where there is none."""
+    """Slots that a hard budget allows until the next version; -1 without such a budget."""
 
 
 class Pin(msgspec.Struct, frozen=True, kw_only=True):
-    """A link that must stand at a position (1 is the first) of the page."""
+    """A link that must be at a position (1 is the first) of the page."""
 
     link_id: str
     position: int
 
 
 class ShownLink(msgspec.Struct, frozen=True, gc=False, array_like=True, cache_hash=True):
-    """One link of a page, with the probability that it was to be on the page.
+    """One link of a page, with its inclusion probability.
 
     The probability is that of the whole mechanism: policy, exploration, holdout, pins, exclusions.
-    The one record that is made ten times a decision: it may be built by position and is stored
-    as a short array.
+    Made about ten times per decision, so it may be built with positional arguments and is stored as
+    a short array.
     """
 
     link_id: str
@@ -227,14 +227,14 @@ class FloorState(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     """The state of a page's click floor.
 
     `met`: the 95 % interval of the clicks delivered per page view since the floor was set, which
-    holds at all times at once, lies above the floor, or contains it and is no wider than a tenth
-    of the floor either way. A page with constraints is judged by its expected clicks.
-    `learning`: they lie below, or their interval is still wider.
-    `infeasible`: no page of this pool reaches the floor; `attainable` is the most it can have.
+    holds at all times at once, is above the floor, or contains it and is no wider than a tenth of
+    the floor either way. A page with constraints is judged by its expected clicks. `learning`: they
+    are below, or their interval is still wider. `infeasible`: no page of this pool reaches the
+    floor; `attainable` is the most it can have.
     """
 
     clicks: float
-    """The floor itself: expected clicks a page view."""
+    """The floor itself: expected clicks per page view."""
     expected: float
     attainable: float
     status: FloorStatus
@@ -251,7 +251,7 @@ class DecisionRecord(msgspec.Struct, frozen=True, gc=False):
     revenue_until_us: int
     """Conversions and adjustments received up to and including this time count."""
     revenue_closes_us: int
-    """When both windows have closed: the view counts for revenue from here on."""
+    """When both windows have closed: the view then counts for revenue."""
     currency: str
     max_revenue_micros: int
     policy: str
@@ -265,24 +265,24 @@ class DecisionRecord(msgspec.Struct, frozen=True, gc=False):
     pool_key: int = 0
     """A number that identifies the links of the pool that the page was drawn from."""
     visitor: dict[str, str] = msgspec.field(default_factory=dict)
-    """What was said of the visitor: the value of each declared feature that was known."""
+    """The value of each declared feature of the visitor that was known."""
     segment: dict[str, str] = msgspec.field(default_factory=dict)
-    """The visitors that the page was chosen for: a value for each feature of the version, where
-    rare words are one value and what is not known is another."""
+    """The segment for which the page was chosen: a value for each feature of the version, where
+    rare words are one value and unknown ones are another."""
     random_order: bool = False
-    """Whether the links stand in random order, to learn how slots differ."""
+    """Whether the links are in random order, to learn slot weights."""
     holdout: bool = False
     fallback: str = ""
-    """Why the policy did not choose this page, or empty when it did."""
+    """Why the policy did not choose this page; empty if it did."""
     asked: str = ""
-    """What the caller asked for (exclude, pin, slots) in canonical JSON; empty for nothing."""
+    """The caller's constraints (exclude, pin, slots) in canonical JSON; empty for none."""
     stored_us: int = 0
     """When the decision reached the store; 0 before that."""
     learned: bool = True
-    """False when it reached the store only after its click window had been folded, or when it
-    was forgotten."""
+    """False if it reached the store after its click window had been folded, or if it was excluded
+    from all counts."""
     key_id: str = ""
-    """The key that asked for this view; empty where none did."""
+    """The key that requested this view; empty if none did."""
 
     @property
     def kind(self) -> Literal["policy", "holdout", "fallback"]:
@@ -291,22 +291,22 @@ class DecisionRecord(msgspec.Struct, frozen=True, gc=False):
 
 
 class ClickEvent(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="click"):
-    """A link of a page was clicked; identified by the decision and the link."""
+    """A click on a link of a page; identified by the decision and the link."""
 
     kind: ClassVar[Literal["click"]] = "click"
     decision_id: str
     link_id: str
     invalid: str = ""
-    """Why this is no visitor's click (prefetch, crawler, ...): recorded, never counted.
+    """Why this is not a visitor's click (prefetch, crawler, ...): recorded, never counted.
 
     Set by the server only; an event that comes from outside must leave it empty.
     """
     client_time: str | None = None
-    """What the sender's clock said: kept as an annotation, never used."""
+    """The time by the sender's clock: stored as an annotation, never used."""
 
 
 class ConversionEvent(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="conversion"):
-    """A click brought revenue; identified by `conversion_id` over all pools."""
+    """Revenue of a click; identified by `conversion_id` over all pools."""
 
     kind: ClassVar[Literal["conversion"]] = "conversion"
     conversion_id: str
@@ -318,14 +318,14 @@ class ConversionEvent(msgspec.Struct, frozen=True, gc=False, tag_field="type", t
 
 
 class AdjustmentEvent(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="adjustment"):
-    """Revenue of a conversion was taken back (a refund); identified by `adjustment_id`."""
+    """A refund of a conversion; identified by `adjustment_id`."""
 
     kind: ClassVar[Literal["adjustment"]] = "adjustment"
     adjustment_id: str
     conversion_id: str
     """The conversion it belongs to, whose decision and link it shares."""
     refund_micros: int
-    """What is subtracted: not negative."""
+    """The amount to subtract: not negative."""
     currency: str
     client_time: str | None = None
 
@@ -334,19 +334,19 @@ Event = ClickEvent | ConversionEvent | AdjustmentEvent
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one event."""
+    """The outcome of one event."""
 
     outcome: OutcomeName
     reason: str = ""
     """A stable slug for `rejected` and `late` (`wrong-currency`, `conflict`, ...)."""
     detail: str = ""
-    """One sentence for a person, naming the field, the rule and the value."""
+    """One sentence for people, with the field, the rule and the value."""
     field: str = ""
     """The field of the event that breaks the rule, for a JSON pointer."""
 
 
 class KeyRecord(msgspec.Struct, frozen=True):
-    """An API key as stored: never the key itself, only its hash."""
+    """A stored API key: its hash, not the key itself."""
 
     key_id: str
     """Public: may be logged and listed."""
@@ -355,13 +355,13 @@ class KeyRecord(msgspec.Struct, frozen=True):
     label: str = ""
     created_us: int = 0
     revoked_us: int = 0
-    """0 while the key works."""
+    """0 while the key is valid."""
     pool_id: str = ""
     """The only pool that a key with the scope `page` is for."""
 
 
 class ChangeRecord(msgspec.Struct, frozen=True):
-    """Who changed what, when: one row for every change that an admin call makes."""
+    """Who changed what, and when: one row for every change by an admin call."""
 
     changed_us: int
     changed_by: str

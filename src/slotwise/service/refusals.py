@@ -1,16 +1,14 @@
-"""What the service raises on purpose, below HTTP.
+"""The errors that the service raises below HTTP.
 
-    SlotwiseError
-    ├── StoreUnavailable  (ConnectionError)  the store is away; try again later
-    │   └── StoreInUse                       another process writes the store
-    ├── ExportFailed      (OSError)          the folder of an export cannot be used
-    ├── Superseded        (RuntimeError)     another replica learns now; read the store again
-    ├── UnknownPool       (LookupError)      no such pool, or it is archived
-    ├── UnknownLink       (LookupError)      no such link in the pool, or it is retired
-    ├── UnknownKey        (LookupError)      no such key
-    ├── UnknownNote       (LookupError)      no such note on the pool
-    ├── Conflict          (ValueError)       the id is taken by something else
-    └── LimitReached      (ValueError)       a limit of the service, named with its number
+    SlotwiseError ├── StoreUnavailable  (ConnectionError)  the store is unavailable; try again later
+    │   └── StoreInUse                       another process writes the store ├── ExportFailed
+    (OSError)          the folder of an export cannot be used ├── Superseded        (RuntimeError)
+    another replica learns now; read the store again ├── UnknownPool       (LookupError)      no
+    such pool, or it is archived ├── UnknownLink       (LookupError)      no such link in the pool,
+    or it is retired ├── UnknownKey        (LookupError)      no such key ├── UnknownNote
+    (LookupError)      no such note on the pool ├── Conflict          (ValueError)       the id is
+    taken by something else └── LimitReached      (ValueError)       a limit of the service, named
+    with its number
 
 A broken rule of an argument is `slotwise.errors.InvalidInput`, an unknown decision
 `slotwise.errors.UnknownDecision`. Used by most of the service.
@@ -22,10 +20,10 @@ from slotwise.errors import SlotwiseError
 
 
 class StoreUnavailable(SlotwiseError, ConnectionError):
-    """The store is away: nothing was acknowledged, and the same call may be sent again."""
+    """The store is unavailable: nothing was acknowledged, and the call may be repeated."""
 
     retry_after_s = 1
-    """How long a caller does well to wait."""
+    """How long a caller should wait."""
 
 
 class StoreInUse(StoreUnavailable):
@@ -33,11 +31,11 @@ class StoreInUse(StoreUnavailable):
 
 
 class ExportFailed(SlotwiseError, OSError):
-    """The folder of an export cannot be read or written; the next run goes on from there."""
+    """The folder of an export cannot be read or written; the next run continues from there."""
 
 
 class Superseded(SlotwiseError, RuntimeError):
-    """Another replica took over learning: nothing of this write was stored."""
+    """Another replica took over learning: this write was not stored."""
 
 
 class UnknownPool(SlotwiseError, LookupError):

@@ -53,7 +53,7 @@ def open_service(settings: Settings, write_beside: bool = False) -> Service:
 
 
 def check_start(settings: Settings) -> None:
-    """Raise what a start would raise, without listening; the store is opened, made if new."""
+    """Raise the errors of a start without listening; opens the store, or creates it."""
     with contextlib.closing(open_service(settings)) as service:
         _check_reachable(service, settings)
 
@@ -94,10 +94,10 @@ _LOG_WITHIN_S = 0.2
 class StopSignals:
     """Calls `stop` at SIGTERM or SIGINT, and ends the process `within_s` seconds later.
 
-    A thread of its own reads the signals from the interpreter's wake-up socket. A handler alone
-    would run in the main thread, which may be the one that is stuck. `log_lost` is called before
-    the process is ended. Should no thread get the interpreter any more, the system ends the
-    process with SIGALRM.
+    A separate thread reads the signals from the interpreter's wake-up socket. A handler would run
+    in the main thread, which may be the one that is stuck. `log_lost` is called before the process
+    is ended. If no thread can get the interpreter any more, the system ends the process with
+    SIGALRM.
 
     Use it as a context in the main thread. An event loop that starts inside takes the wake-up
     socket for itself: call `listen` from a coroutine to get it back.
@@ -147,20 +147,20 @@ class StopSignals:
         if not self._is_over.wait(self._within_s - 2 * _LOG_WITHIN_S):
             last_words = threading.Thread(target=self._log_lost, daemon=True)
             last_words.start()
-            last_words.join(_LOG_WITHIN_S)  # it may need what is stuck
+            last_words.join(_LOG_WITHIN_S)  # it may wait for the stuck thread
             os._exit(1)
 
 
 _SWITCH_INTERVAL_S = 0.0005
 """How long the writing thread may hold the interpreter while a request waits for it."""
 _CLOSE_WITHIN_S = 0.9
-"""How long the last commits may take after the requests under way have ended."""
+"""How long the last commits may take after the last requests have ended."""
 _TICKS_PER_S = 10
 """How often uvicorn calls `on_tick`."""
 _SPARE_FILES = 128
-"""Files that the process has open in addition to its connections."""
+"""Open files of the process in addition to its connections."""
 _COLLECT_EVERY = 50_000
-"""New objects between two looks for cycles: pages wait for their commit and make none."""
+"""New objects between two garbage collections: pages in the queue form no cycles."""
 
 
 class ServerStart(NamedTuple):
@@ -169,7 +169,7 @@ class ServerStart(NamedTuple):
     url: str
     settings: Settings
     admin_key: str | None
-    """The admin key made at the very first start, None at any other."""
+    """The admin key made at the first start, otherwise None."""
 
 
 def tune_interpreter() -> None:
@@ -189,7 +189,7 @@ def _bind(settings: Settings) -> socket.socket:
 
 
 def _allowed_connections(wanted: int) -> int:
-    """Return how many connections the system lets this process have, at most as many as wanted."""
+    """Return how many connections the system allows this process, at most as many as wanted."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = wanted + _SPARE_FILES
     if soft != resource.RLIM_INFINITY and soft < needed:
@@ -199,7 +199,7 @@ def _allowed_connections(wanted: int) -> int:
 
 
 class _Server(uvicorn.Server):
-    """A uvicorn server that leaves signals alone and says when it listens."""
+    """A uvicorn server that does not handle signals and reports when it listens."""
 
     def __init__(self, config: uvicorn.Config, service: Service, refusals: Refusals) -> None:
         super().__init__(config)
@@ -213,13 +213,13 @@ class _Server(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, then say so."""
+        """Listen, then report it."""
         await super().startup(sockets)
         if self.started:
             self.announce()
 
     async def on_tick(self, counter: int) -> bool:
-        """Refuse what has waited for too long and log what was refused, about once a second."""
+        """Refuse requests that waited too long and log refusals, about once a second."""
         if counter % _TICKS_PER_S == 0:
             loop = asyncio.get_running_loop()
             now_s = loop.time()
@@ -243,7 +243,7 @@ class _Run:
     ) -> None:
         self.service = open_service(settings, write_beside)
         try:
-            self._socket = _bind(settings)  # first: the admin key is printed only once
+            self._socket = _bind(settings)  # first, since the admin key is printed only once
             signer, admin_key = make_first_keys(self.service, settings)
         except SlotwiseError:
             self.service.close()
@@ -282,18 +282,18 @@ class _Run:
         self.server = _Server(config, self.service, self.context.refusals)
 
     def stop(self) -> None:
-        """Take no new request, finish those under way."""
+        """Accept no new requests, and finish those in progress."""
         self.context.stopping = True
         self.context.planner.close()
         self.server.should_exit = True
 
     def log_lost(self) -> None:
-        """Log what is given up when the service has to be ended."""
+        """Log what is lost when the process has to be ended."""
         state = self.server.server_state
         self.context.log.warning(
             "stop.forced", connections=len(state.connections), requests=len(state.tasks)
         )
-        health = self.service.health()  # not in the line above: it may need what is stuck
+        health = self.service.health()  # not in the line above: it may wait for the stuck thread
         self.context.log.warning(
             "stop.lost", waiting_writes=health.n_waiting, decisions=health.n_lost_decisions
         )
@@ -321,7 +321,7 @@ class _Run:
             self._alerts.stop()
             self.context.refusals.log()
             with contextlib.suppress(TimeoutError, StoreUnavailable):
-                # First: closing waits for the learner, which may take long or be stuck.
+                # First, since closing waits for the learner, which may take long or be stuck.
                 waiting = asyncio.wrap_future(self.service.flush())
                 await asyncio.wait_for(waiting, _CLOSE_WITHIN_S / 2)
             await asyncio.to_thread(self.service.close)
@@ -360,7 +360,7 @@ def serve(settings: Settings, announce: Callable[[ServerStart], None]) -> None:
 
     with signals:
         runs.append(_Run(settings, write_beside=True))
-        if is_stopping.is_set():  # the signal came while the store was opened
+        if is_stopping.is_set():  # the signal arrived while the store was opened
             runs[0].stop()
         with asyncio.Runner(loop_factory=_new_loop) as runner:
             runner.run(main(runs[0]))
@@ -369,8 +369,8 @@ def serve(settings: Settings, announce: Callable[[ServerStart], None]) -> None:
 class BackgroundServer(_Run):
     """A server in a thread of this process, for the demo and for tests.
 
-    Use it as a context: it listens inside and everything is committed after. `operations` are
-    served with the service's own. Another process can commit to a file, as with `serve`.
+    Use it as a context manager: it listens inside and commits everything at the end. `operations`
+    are added to the service's own. Another process can commit to a file, as with `serve`.
     """
 
     _failure: BaseException | None = None

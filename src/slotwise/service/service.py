@@ -49,7 +49,7 @@ _log = logging.getLogger(__name__)
 
 
 class Replica:
-    """One of several processes on a store: it takes over what the others change and publish.
+    """One of several processes on a store: it loads what the others change and publish.
 
     It does so after a notification, and every `POLL_S` in case one is lost.
     """
@@ -72,19 +72,19 @@ class Replica:
         self._thread = Thread(target=self._run, name="slotwise-replica", daemon=True)
 
     def start(self) -> None:
-        """Stand for election and keep up with the others."""
+        """Take part in the election and follow the others."""
         self._sharing.start(self._told.set)
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop keeping up; safe to call twice, and without a start."""
+        """Stop following the others; safe to call twice, and without a start."""
         self._stopping = True
         self._told.set()
         if self._thread.is_alive():
             self._thread.join()
 
     def catch_up(self) -> None:
-        """Take over everything that others have committed. Reading."""
+        """Load everything that others have committed. Reading."""
         self._directory.refresh()
         self._signed_out.read()
         self._learner.follow()
@@ -96,9 +96,9 @@ class Replica:
             try:
                 self.catch_up()
             except StoreUnavailable as error:
-                _log.debug("cannot keep up with other replicas: %s", error)
+                _log.debug("cannot follow other replicas: %s", error)
             except Exception:
-                _log.exception("cannot keep up with other replicas; it is tried again")
+                _log.exception("cannot follow other replicas; it will be tried again")
 
 
 class Service:
@@ -142,12 +142,12 @@ class Service:
         return SteadyClock() if sharing is None else SteadyClock(sharing.wall_us)
 
     def take_turns(self) -> AbstractContextManager[None]:
-        """Keep other replicas from a first start while this one looks what is missing."""
+        """Block first starts of other replicas while this one creates what is missing."""
         sharing = self.store.sharing
         return nullcontext() if sharing is None else sharing.starting()
 
     def catch_up(self) -> None:
-        """Take over what other replicas have committed. Reading."""
+        """Load what other replicas have committed. Reading."""
         if self._replica is not None:
             self._replica.catch_up()
 
@@ -167,7 +167,7 @@ class Service:
         return then(self.committer.submit(()), lambda _: None)
 
     def knowledge(self, pool_id: str) -> PlayerKnowledge | None:
-        """Return copies of what the policy of a pool knows; None where it learns from counters."""
+        """Return a copy of what a pool's policy has learned; None if it learns from counters."""
         return self.publisher.runs[pool_id].knowledge()
 
     def health(self) -> Health:

@@ -23,7 +23,7 @@ from slotwise.service.logs import LogLevel
 
 ENVIRONMENT_PREFIX = "SLOTWISE_"
 NO_SETTINGS = ("SLOTWISE_COMPILE", "SLOTWISE_CONFIG", "SLOTWISE_KEY", "SLOTWISE_PLAIN_NJIT")
-"""Variables with that prefix of which commands take an option: --config, and --key of `import`."""
+"""Variables with that prefix that set options of commands: --config, and --key of `import`."""
 
 AlertFormat = Literal["auto", "json", "slack", "teams"]
 Count = Annotated[int, Meta(ge=1)]
@@ -32,7 +32,7 @@ Seconds = Annotated[float, Meta(gt=0)]
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Everything an operator can set; the notes are the documentation.
+    """Everything an operator can set; the descriptions are the documentation.
 
     >>> Settings(port=9000).public_base
     'http://127.0.0.1:9000'
@@ -111,7 +111,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     retention_days: Annotated[
         int,
         Meta(
-            description="Days that raw rows are kept after their windows closed; 0 keeps them all",
+            description="Days that raw rows are kept after their windows have closed; 0 keeps all",
             ge=0,
         ),
     ] = 0
@@ -125,14 +125,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     alert_format: Annotated[
         AlertFormat,
         Meta(
-            description="What alert_url receives: json (signed), slack or teams; auto: by the "
-            "host, json where it is none of Slack or Teams"
+            description="Format sent to alert_url: json (signed), slack or teams; auto: by the "
+            "host, json if it is neither Slack nor Teams"
         ),
     ] = "auto"
     session_idle_s: Annotated[
         int,
         Meta(
-            description="How long somebody stays signed in to the dashboard without using it",
+            description="How long a user stays signed in to the dashboard without using it",
             ge=60,
             le=limits.LONGEST_SESSION_S,
         ),
@@ -140,7 +140,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     session_max_s: Annotated[
         int,
         Meta(
-            description="How long after signing in somebody must sign in again",
+            description="How long after signing in a user must sign in again",
             ge=60,
             le=limits.LONGEST_SESSION_S,
         ),
@@ -154,12 +154,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         Meta(description="Requests logged; notable: admin changes and refusals"),
     ] = "notable"
     stop_within_s: Annotated[
-        Seconds, Meta(description="How long requests under way may take when stopping")
+        Seconds, Meta(description="How long requests in progress may take when stopping")
     ] = 4.0
 
     @property
     def public_base(self) -> str:
-        """What click URLs start with, without a slash at the end."""
+        """The start of click URLs, without a slash at the end."""
         if self.public_url:
             return self.public_url.rstrip("/")
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -265,7 +265,7 @@ def _check(source: str, values: Mapping[str, Any], *, strict: bool) -> None:
 
 
 def _check_alert_url(url: str) -> None:
-    """Refuse an address to which alerts could go in the clear, or with a password in it."""
+    """Refuse an address without encryption, or with a password in it."""
     parts = split_address(url)
     is_safe = parts is not None and (
         "@" not in parts.netloc and (parts.scheme == "https" or is_loopback(parts.hostname or ""))
@@ -287,7 +287,7 @@ def origin_of(url: str) -> str:
 
 
 class ServiceOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How the service runs, whatever its pools."""
+    """How the service runs, for all pools."""
 
     fold_every_s: float = 1.0
     """How often closed windows are folded and probabilities published."""
@@ -299,8 +299,8 @@ class ServiceOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Links of one pool, retired ones included."""
     max_pools: int = limits.MAX_POOLS
     retention_days: int = 0
-    """How long raw rows are kept after their windows closed; 0 keeps them all."""
+    """How long raw rows are kept after their windows have closed; 0 keeps all."""
     seed: int | None = None
-    """Fixes every page; for tests."""
+    """Makes every page reproducible; for tests."""
     commit_by_hand: bool = False
     """Commit only when `commit_waiting` is called; for tests."""
