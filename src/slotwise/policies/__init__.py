@@ -1,9 +1,9 @@
-"""The policies, and the only registry of them: everything else finds a policy here.
+"""The policies and their registry.
 
 Each policy has a file with its formula, settings, state, `choose` and `learn`: `con_ucb`, `lexp`,
 `cucb` and `exp3m` of the paper, `queue_ts`, `uniform_and_fixed`, and the default `paced_bayes` with
 its form for visitors. `policy` has the contract; `evidence`, posteriors and `prices` are shared by
-several. The player and the engine play them. They may import `selection` and what is below.
+several. Player and engine call them. They may import `selection` and the layers below.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ POLICIES: dict[str, type[Policy]] = {
 
 
 ENTRY_POINTS = "slotwise.policies"
-"""The group under which other packages offer policies."""
+"""The entry point group for policies of other packages."""
 
 
 def default_policy(horizon: int | None = None) -> Policy:
@@ -102,7 +102,7 @@ def default_policy(horizon: int | None = None) -> Policy:
 
     It needs no horizon, and uses one that is given.
 
-    docs/choosing-a-policy.md says how it was chosen and how it fares.
+    docs/choosing-a-policy.md explains how it was chosen and how it performs.
 
     >>> default_policy().name
     'paced-bayes'

@@ -43,7 +43,7 @@ from slotwise.selection.page_within_rules import solve_within
 from slotwise.selection.price_search import BINDING
 
 MOST_EXTRA = 0.25
-"""The most that is asked for above the floor, as a share of it."""
+"""The maximum demand above the floor, as a share of it."""
 
 PAGES, CLICKS = 0, 1
 
@@ -53,9 +53,8 @@ class Deficit(NamedTuple):
 
         h_t = h + clip((h (t - 1) - clicks so far) / sqrt(T), 0, h / 4)
 
-    Optimistic bounds promise clicks that do not come, so a policy that only plans to keep the
-    floor falls behind it. Asking for a little more in proportion to what is missing makes up for
-    that.
+    Optimistic bounds overestimate clicks, so a policy that only plans to keep the floor falls
+    behind it. A demand that grows with the missing clicks compensates for that.
     """
 
     floor: float
@@ -67,7 +66,7 @@ class Deficit(NamedTuple):
 
 @inner
 def _note_clicks(deficit: Deficit, views: Floats, clicks: Floats) -> None:
-    """Count settled page views, in pages, and the clicks that they brought."""
+    """Count settled page views, in pages, and their clicks."""
     if deficit.is_fed_back:
         for k in range(len(views)):
             deficit.totals[PAGES] += views[k] / deficit.n_slots
@@ -76,7 +75,7 @@ def _note_clicks(deficit: Deficit, views: Floats, clicks: Floats) -> None:
 
 @inner
 def _clicks_wanted(deficit: Deficit) -> float:
-    """Return the clicks to ask of the next page: the floor, and more where it was missed."""
+    """Return the clicks required of the next page: the floor, and more if it was missed."""
     floor = deficit.floor
     if not deficit.is_fed_back:
         return floor
@@ -85,9 +84,9 @@ def _clicks_wanted(deficit: Deficit) -> float:
 
 
 class ConUCBState(NamedTuple):
-    """Counts, and the floor program on their upper bounds, kept warm.
+    """Counts, and the warm-started floor program on their upper bounds.
 
-    `open_views` are page views of each level and link whose feedback has yet to come.
+    `open_views` are page views of each level and link whose feedback is open.
     """
 
     n_slots: int
@@ -101,7 +100,7 @@ class ConUCBState(NamedTuple):
 
 @hot
 def choose(state: ConUCBState, visitor: Visitor, rng: np.random.Generator) -> None:
-    """Solve the floor program on the bounds; out of reach, take the most clicked links."""
+    """Solve the floor program on the bounds; if it is infeasible, take the most clicked links."""
     solve_program(state.program, state.n_slots, _clicks_wanted(state.deficit))
 
 
@@ -120,13 +119,13 @@ def choose_within(
 
 @hot
 def rank(state: ConUCBState, links: Links, worth: Floats) -> None:
-    """Write the worth of links at the price of the page chosen last."""
+    """Write the scores of links at the price of the page chosen last."""
     rank_by_program(state.program, links, worth)
 
 
 @inner
 def _set_bound(state: ConUCBState, level: int, link: int) -> None:
-    """Give the program the bound of a link at a level."""
+    """Pass the bound of a link at a level to the program."""
     total, n_views = state.counts.sums[level, link], state.counts.views[level, link]
     bound = paper_upper(total, n_views, state.gamma, state.open_views[level, link])
     if level == 0:
@@ -137,7 +136,7 @@ def _set_bound(state: ConUCBState, level: int, link: int) -> None:
 
 @hot
 def note_open(state: ConUCBState, level: int, links: Links, n_views: float) -> None:
-    """Count page views whose feedback has yet to come: they narrow the bounds of their links."""
+    """Count page views whose feedback is open: they narrow the bounds of their links."""
     for k in range(len(links)):
         state.open_views[level, links[k]] += n_views
         _set_bound(state, level, links[k])
@@ -171,18 +170,18 @@ class ConUCB(ConUCBFloors):
         x = floor program on (bound of revenue, bound of clicks, floor)
 
     With probability 1 - delta regret and shortfall grow as sqrt(K L T) (the paper's theorem).
-    Unlike the paper, a floor out of reach takes the most clicked links instead of any page.
-    At the printed width (`gamma_scale` 1) a link keeps the bound 1 for more than 2 gamma views,
-    about 3,300 at the paper's sizes, so most of 50,000 rounds look like uniform play; the
-    paper's ordering of the algorithms appears from about `gamma_scale` = 1/72 down.
-    `deficit_feedback` (not in the paper) asks for more clicks while some are missing. Where
-    feedback is late (not in the paper either), n + 1 in the width counts views on their way, too:
-    otherwise the same uncertain links fill every page until their feedback comes. There is no
-    memory setting: the paper's bounds speak of rates that stay.
+    Unlike the paper, an infeasible floor takes the most clicked links instead of any page. At the
+    printed width (`gamma_scale` 1) a link has the bound 1 for more than 2 gamma views, about 3,300
+    at the paper's sizes, so most of 50,000 rounds look like uniform play; the paper's ordering of
+    the algorithms appears from about `gamma_scale` = 1/72 down. `deficit_feedback` (not in the
+    paper) asks for more clicks while some are missing. Where feedback is late (not in the paper
+    either), n + 1 in the width includes open views: otherwise the same uncertain links fill every
+    page until their feedback arrives. There is no memory setting: the paper's bounds are for
+    constant rates.
 
     With n levels gamma is 72 ln(4 n K T / delta). Floors on further levels and on conditional
-    rates, and weighed rewards, are a program of their own: `for_problem` then returns the policy
-    of `slotwise.policies.con_ucb_floors`.
+    rates, and weighted rewards, need another program: `for_problem` then returns the policy of
+    `slotwise.policies.con_ucb_floors`.
 
     >>> from slotwise.policies import NOBODY
     >>> from slotwise.problem import Problem
@@ -203,7 +202,7 @@ class ConUCB(ConUCBFloors):
     choose_within: ClassVar[Any] = staticmethod(choose_within)
 
     def for_problem(self, problem: Problem) -> Policy:
-        """Return this policy for clicks alone, else Con-UCB for several floors."""
+        """Return this policy for a click floor alone, otherwise Con-UCB for several floors."""
         if self._is_for(problem):
             return self
         if self.deficit_feedback:
@@ -249,9 +248,9 @@ class ConUCB(ConUCBFloors):
         return known
 
     def restore(self, problem: Problem, knowledge: Mapping[str, Floats]) -> State:
-        """Return a state that has seen these counts and is short of as many clicks."""
+        """Return a state that has seen these counts and has the same deficit."""
         state: Any = super().restore(problem, knowledge)
-        if self.deficit_feedback:  # these totals also count links that have left the pool
+        if self.deficit_feedback:  # these totals include links that have left the pool
             state.deficit.totals[:] = knowledge["deficit"]
         return state
 

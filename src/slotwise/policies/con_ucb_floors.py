@@ -1,10 +1,10 @@
-"""Con-UCB for any problem: one bound a level, one row a floor, one program for all.
+"""Con-UCB for any problem: one bound per level and one row per floor in one program.
 
-A floor on a compound asks for the upper bound of its level. A floor on a conditional rate asks (C^j
-- rate C^(j-1)) . x >= 0 and takes the upper bound of C^j less the rate times the *lower* bound of
+A floor on a compound uses the upper bound of its level. A floor on a conditional rate asks (C^j
+- rate C^(j-1)) . x >= 0 and uses the upper bound of C^j less the rate times the *lower* bound of
 C^(j-1). While the bounds hold, no row is below the truth, so the best mix for the true rates keeps
-every floor of the program, and the program's value is at least its value: Con-UCB stays optimistic
-about each floor, as it is about clicks. Used by `con_ucb`.
+every floor of the program, and the program's value is at least that of this mix: Con-UCB is
+optimistic about each floor, as it is about clicks. Used by `con_ucb`.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ from slotwise.selection.several_floors import (
 )
 
 LARGEST_PRICE = 1e6
-"""Replaces the price of a floor out of reach where links are ranked."""
+"""Replaces the price of an infeasible floor when links are ranked."""
 
 
 class FloorRows(NamedTuple):
-    """What each floor and the value are made of.
+    """The terms of each floor and of the value.
 
-    Floor j is upper[level[j]] - rate[j] * lower[level[j] - 1]; value weighs the levels' upper
+    Floor j is upper[level[j]] - rate[j] * lower[level[j] - 1]; the value weights the levels' upper
     bounds by `rewards`.
     """
 
@@ -60,7 +60,7 @@ class FloorRows(NamedTuple):
 
 
 class ConUCBFloorsState(NamedTuple):
-    """Counts, the bounds of every level and link, and the program on them, kept warm."""
+    """Counts, the bounds of every level and link, and the warm-started program on them."""
 
     n_slots: int
     gamma: float
@@ -75,7 +75,7 @@ class ConUCBFloorsState(NamedTuple):
 
 @hot
 def _set_rows(state: ConUCBFloorsState, link: int) -> None:
-    """Give the program what the bounds of a link say of its value and of each floor."""
+    """Update a link's value and its entry of each floor in the program from its bounds."""
     rows, upper, simplex = state.rows, state.upper, state.program.simplex
     value = 0.0
     for level in range(len(upper)):
@@ -90,13 +90,13 @@ def _set_rows(state: ConUCBFloorsState, link: int) -> None:
 
 @hot
 def choose(state: ConUCBFloorsState, visitor: Visitor, rng: np.random.Generator) -> None:
-    """Solve for all floors on the bounds; out of reach, miss them by the smallest part."""
+    """Solve for all floors on the bounds; if infeasible, minimise the relative shortfall."""
     solve_floors_program(state.program, state.n_slots)
 
 
 @hot
 def rank(state: ConUCBFloorsState, links: Links, worth: Floats) -> None:
-    """Write the worth of links at the prices of the floors."""
+    """Write the scores of links at the prices of the floors."""
     simplex, prices = state.program.simplex, state.program.prices
     for k in range(len(links)):
         worth[k] = simplex.value[links[k]]
@@ -107,7 +107,7 @@ def rank(state: ConUCBFloorsState, links: Links, worth: Floats) -> None:
 
 @hot
 def _set_bounds(state: ConUCBFloorsState, level: int, link: int) -> None:
-    """Recompute the bounds of a link at a level, and what they say of it."""
+    """Recompute the bounds of a link at a level, and its entries of the program."""
     total, n_views = state.counts.sums[level, link], state.counts.views[level, link]
     n_open = state.open_views[level, link]
     state.upper[level, link] = paper_upper(total, n_views, state.gamma, n_open)
@@ -117,7 +117,7 @@ def _set_bounds(state: ConUCBFloorsState, level: int, link: int) -> None:
 
 @hot
 def note_open(state: ConUCBFloorsState, level: int, links: Links, n_views: float) -> None:
-    """Count page views whose feedback has yet to come: they narrow the upper bounds."""
+    """Count page views whose feedback is open: they narrow the upper bounds."""
     for k in range(len(links)):
         state.open_views[level, links[k]] += n_views
         _set_bounds(state, level, links[k])
@@ -142,7 +142,7 @@ def learn(
 
 @dataclass(frozen=True)
 class ConUCBFloors(CountingPolicy):
-    """Con-UCB with floors on several levels and on conditional rates, and weighed rewards.
+    """Con-UCB with floors on several levels and on conditional rates, and weighted rewards.
 
         gamma = gamma_scale * 72 ln(4 n_levels K T / delta)
         row of a floor on level j: upper(C^j) - rate * lower(C^(j-1)) in place of the truth
@@ -175,7 +175,7 @@ class ConUCBFloors(CountingPolicy):
         return self.gamma_scale * paper_gamma(problem.n_links, horizon, delta, n_levels)
 
     def start(self, problem: Problem) -> State:
-        """Return the state in which every bound is what no observation allows."""
+        """Return the state with the bounds of links without observations."""
         gamma = self.gamma(problem)
         floors = problem.active_floors
         shape = (problem.n_levels, problem.n_links)
@@ -204,6 +204,6 @@ class ConUCBFloors(CountingPolicy):
         return state
 
     def estimates(self, state: Any) -> Estimates:
-        """Return the upper bounds of reward and clicks, and what they say of each floor."""
+        """Return the upper bounds of reward and clicks, and the row of each floor."""
         simplex = state.program.simplex
         return Estimates.of(simplex.value, state.upper[0], simplex.demands)

@@ -1,4 +1,4 @@
-"""CUCB, the baseline that looks at revenue alone. Found by the registry in `policies`."""
+"""CUCB, the baseline that considers only revenue. Found by the registry in `policies`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NEVER_SHOWN = 1e150
 
 
 class CUCBState(NamedTuple):
-    """Counts, and of each link the mean revenue and 1 / sqrt(views)."""
+    """Counts, and each link's mean revenue and 1 / sqrt(views)."""
 
     n_slots: int
     counts: Counts
@@ -46,7 +46,7 @@ class CUCBState(NamedTuple):
 
 @hot
 def choose(state: CUCBState, visitor: Visitor, rng: np.random.Generator) -> None:
-    """Take the links with the largest bounds; exact ties share their slots."""
+    """Take the links with the largest bounds; links with equal bounds share their slots."""
     bonus = cucb_bonus(1.0 + state.rounds[0])
     take_top_links(state.mean, state.width, bonus, state.n_slots, state.search, state.mix)
 
@@ -70,7 +70,7 @@ def learn(
     views: Floats,
     outcomes: Floats,
 ) -> None:
-    """Count; the round number goes on with the last level, the only one that matters here."""
+    """Count; the round number advances with the last level, the only one that matters here."""
     counts = state.counts
     last = len(counts.views) - 1
     add_counts(counts, level, links, views, outcomes)

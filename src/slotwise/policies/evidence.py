@@ -1,10 +1,10 @@
-"""Counts that may fade: what was seen of every link, recent views weighing more where asked.
+"""Counts of every link, which optionally give more weight to recent views.
 
-With a memory of m rounds every round leaves 1 - 1/m of all counts, so that a view weighs 1/e
-after m rounds and the counts of a link follow a rate that drifts. Fading is lazy: the counts of
-a link stand as of the round in which they were last added to, and are faded when read. Reading
-all links in every round would cost what the pool costs, so links not shown are read again every
-m / 50 rounds: their counts are at most 2 % too large.
+With a memory of m rounds all counts are multiplied by 1 - 1/m in every round, so that a view has
+the weight 1/e after m rounds and the counts of a link follow a rate that drifts. The discount is
+lazy: the counts of a link are as of the round in which they were last added to, and are discounted
+when read. Reading all links in every round would be slow, so links not shown are read again every m
+/ 50 rounds: their counts are at most 2 % too large.
 
 Rounds are counted by settled page views, `n_slots` views making one, and for each level apart: late
 revenue fades by the revenue that has settled, not by the clock. Used by most of `policies`.
@@ -30,9 +30,8 @@ class Evidence(NamedTuple):
     """Counts per level and link with the round of these values, and rounds per level.
 
     `open_views` are page views that showed a link and have no feedback of the level yet,
-    `open_pages` those pages. `log_kept` is the logarithm of what a round leaves of a count; 0
-    forgets nothing. `looked` is the round in which all links were last read, a multiple of
-    `look_every`.
+    `open_pages` those pages. `log_kept` is the logarithm of the discount per round; 0 means none.
+    `looked` is the round in which all links were last read, a multiple of `look_every`.
     """
 
     views: Floats
@@ -66,13 +65,13 @@ def new_evidence(problem: Problem, memory: int | None = None) -> Evidence:
 
 @inner
 def count_rounds(evidence: Evidence, level: int, views: Floats) -> None:
-    """Let the rounds of a level go on by the page views that settle now."""
+    """Advance the round count of a level by the newly settled page views."""
     evidence.rounds[level] += total_of(views) / evidence.n_slots
 
 
 @inner
 def add_views(evidence: Evidence, level: int, link: int, n_views: float, outcome: float) -> None:
-    """Add settled views of one link to what is left of the older ones."""
+    """Add settled views of one link to the discounted older ones."""
     if evidence.log_kept < 0.0:
         now = evidence.rounds[level]
         kept = math.exp(evidence.log_kept * (now - evidence.settled[level, link]))
@@ -85,9 +84,9 @@ def add_views(evidence: Evidence, level: int, link: int, n_views: float, outcome
 
 @inner
 def count_open(evidence: Evidence, level: int, links: Links, n_views: float) -> None:
-    """Record `n_views` page views with these links that wait for a level; negative: no longer.
+    """Record `n_views` page views with these links that are open at a level; negative removes them.
 
-    Links of some slots only, as where others have left the pool, are a part of a page.
+    Fewer links than slots, for example after others have left the pool, are a part of a page.
     """
     evidence.open_pages[level] += n_views * len(links) / evidence.n_slots
     for k in range(len(links)):
@@ -96,7 +95,7 @@ def count_open(evidence: Evidence, level: int, links: Links, n_views: float) -> 
 
 @inner
 def weighted_counts(evidence: Evidence, level: int, link: int) -> tuple[float, float]:
-    """Return the sum of outcomes and the views of a link, faded to the last look at all links."""
+    """Return the outcomes and views of a link, discounted to when all links were last read."""
     kept = 1.0
     if evidence.log_kept != 0.0:
         age = evidence.looked[level] - evidence.settled[level, link]
@@ -106,7 +105,7 @@ def weighted_counts(evidence: Evidence, level: int, link: int) -> tuple[float, f
 
 @hot
 def is_refresh_due(evidence: Evidence, level: int) -> bool:
-    """Return whether counts have faded enough to look at all links again, and note that it is."""
+    """Return whether all links must be read again, and record that they are."""
     if evidence.rounds[level] < evidence.looked[level] + evidence.look_every:
         return False
     periods = math.floor(evidence.rounds[level] / evidence.look_every)
@@ -115,13 +114,13 @@ def is_refresh_due(evidence: Evidence, level: int) -> bool:
 
 
 def check_memory(memory: int | None) -> None:
-    """Refuse a memory that is no number of rounds."""
+    """Refuse a memory that is not a number of rounds."""
     if memory is not None:
         whole_number("memory", memory, at_least=2)
 
 
 class WithMemory(NamedTuple):
-    """A class attribute with another value for policies with a memory, where order matters."""
+    """A class attribute with another value for policies with a memory, for which order matters."""
 
     without: Any
     with_memory: Any
@@ -131,16 +130,16 @@ class WithMemory(NamedTuple):
 
 
 class EvidencePolicy(Policy):
-    """A policy whose state holds `evidence` and, for speed, bounds or posteriors made from it.
+    """A policy whose state has `evidence` and, for speed, bounds or posteriors made from it.
 
-    `refresh(state)` computes all of those again: after restoring, and when counts have faded.
+    `refresh(state)` recomputes all of those, after restoring and when counts have decayed.
     """
 
     per_link: ClassVar[frozenset[str]] = frozenset({"views", "sums", "settled"})
     refresh: ClassVar[Callable[[Any], None]]
 
     def knowledge(self, state: Any) -> Knowledge:
-        """Return the counts, when they had these values, and the rounds settled."""
+        """Return the counts, the rounds of these values, and the rounds settled."""
         evidence = state.evidence
         return {
             "views": evidence.views.copy(),
@@ -164,4 +163,4 @@ class EvidencePolicy(Policy):
         return state
 
     def restore_beyond_counts(self, state: Any, knowledge: Mapping[str, Floats]) -> None:
-        """Give `state` what it knows apart from its evidence, before it looks again."""
+        """Restore what `state` has learned apart from its evidence, before the refresh."""

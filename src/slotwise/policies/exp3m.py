@@ -1,4 +1,4 @@
-"""Exp3.M, the baseline that trusts no distribution. Found by the registry in `policies`."""
+"""Exp3.M, the baseline without stochastic assumptions. Found by the registry in `policies`."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def learn(
 
 @dataclass(frozen=True)
 class Exp3M(WeightsPolicy):
-    """Exp3.M (Uchiya, Nakamura and Kudo 2010), fed with revenue; it knows no floor.
+    """Exp3.M (Uchiya, Nakamura and Kudo 2010), fed with revenue; it ignores the floor.
 
         gamma = min(1, sqrt(K ln(K/L) / ((e-1) L T)))
         p = L ((1-gamma) w~ / sum of w~ + gamma/K),    w~ the capped weights

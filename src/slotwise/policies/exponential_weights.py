@@ -1,4 +1,4 @@
-"""Exponential weights with capping: what Exp3.M and LExp have in common.
+"""Exponential weights with capping, shared by Exp3.M and LExp.
 
     p = L ((1 - gamma) w~ / sum of w~ + gamma / K)
 
@@ -6,10 +6,9 @@ where w~ caps the weights at the level alpha that makes the largest probability 
 
     alpha = beta * sum of min(w, alpha),      beta = (1/L - gamma/K) / (1 - gamma)
 
-The right side is concave in alpha, so a positive solution is unique; it is found by capping what
-lies above, which only lowers alpha, until nothing more does. Capped links (the set S) have
-probability exactly 1.0, which is how `learn` recognises them in the round itself. Used by `exp3m`
-and `lexp`.
+The right side is concave in alpha, so a positive solution is unique; it is found by capping all
+larger weights, which only lowers alpha, until no weight is larger. Capped links (the set S) have
+probability exactly 1.0, by which `learn` recognises them. Used by `exp3m` and `lexp`.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ from slotwise.selection.mix import N_OPEN, Mix, new_mix
 from slotwise.selection.passes import sum_below
 
 LARGEST_LOG = 60.0
-"""When a weight passes e to this power, all weights are taken relative to the largest."""
+"""When a weight exceeds e to this power, all weights are rescaled by the largest."""
 
 SMALLEST_LOG = -600.0
-"""No weight is taken for less than e to this power: zero weights could not share a page."""
+"""Smaller weights count as e to this power: zero weights could not share a page."""
 
 
 class Weights(NamedTuple):
@@ -149,7 +148,7 @@ class WeightsPolicy(Policy):
         return state
 
     def newcomer(self, knowledge: Knowledge) -> Knowledge:
-        """Start a link that joins at the mean weight of the pool, neither first nor last."""
+        """Start a new link at the mean weight of the pool."""
         logs = knowledge["log_weights"]
         highest = logs.max()
         mean = highest + np.log(np.mean(np.exp(logs - highest)))

@@ -1,8 +1,8 @@
-"""One optimistic score a link: the joint posterior of all its levels at what each is worth.
+"""One optimistic score per link: a bound on its value under the joint posterior of all levels.
 
-What a link brings at level j, given that it passed level j - 1, has a Beta posterior with mean
+The outcome of a link at level j, given that it passed level j - 1, has a Beta posterior with mean
 m_j and variance v_j. A unit of level j is worth y_j: its reward plus the price of its floor. The
-worth of showing a link is nested, so its mean and variance follow from the last level back:
+value of a view of a link is nested, so its mean and variance follow from the last level back:
 
     X_j = theta_j (y_j + X_(j+1)),   X_(n+1) = 0
     E X_j   = m_j (y_j + E X_(j+1))
@@ -10,28 +10,27 @@ worth of showing a link is nested, so its mean and variance follow from the last
     score   = E + sqrt(2 w Var) + (2/3) w Var / E
     w       = c ln(1 + 7 t L / (K N) * D / (D + 2 sqrt(Var)))
 
-The bound is Bernstein's, at the posterior's variance: a sum of one bound a level would count the
+The bound is Bernstein's, at the posterior's variance: a sum of one bound per level would count the
 uncertainty of the click twice. t L / K is a link's share of the views so far, and N are its own.
-Where a horizon T is known, the T - t rounds to come take the place of t.
-Late outcomes: the mean is that of the settled views. Views that are open, whose clicks have yet to
-come, count in the variance and in N: otherwise the same uncertain links would fill every page until
-the first feedback comes.
+Where a horizon T is known, t is replaced by the T - t rounds to come. Late outcomes: the mean is
+that of the settled views. Open views count in the variance and in N: otherwise the same uncertain
+links would fill every page until the first feedback arrives.
 
-D is what a link on the page is worth more than one not on it: the mean of the L best links less
-that of the next L. To try a link once more costs about sqrt(Var), and can bring D in every page
-view from then on. Where hundreds of links are worth nearly the same, as they are at the price of
-an expensive floor, few deserve a long trial. While not even the best page by the posterior means
-keeps the floor, D is unbounded: better links must be found, however near those known lie to each
+D is the margin of a link on the page over one not on it: the mean value of the L best links less
+that of the next L. One more trial of a link costs about sqrt(Var), and can earn D in every later
+page view. Where hundreds of links are worth nearly the same, as they are at the price of an
+expensive floor, few deserve a long trial. While not even the best page by the posterior means keeps
+the floor, D is unbounded: better links must be found, however close the known ones are to each
 other. D and the price in this Var are those of the last refit.
 
 The prior of a level is one Beta for the whole pool. Its smaller parameter is 1, which makes the
 rarer outcome's rate about exponential: links several times better than the rest remain likely. Its
 mean is that of the links' own rates, each with the weight n / (n + 100) of its n views at the first
-level and n / (n + 3) of its n clicks at the second. Over all clicks of the pool, instead, links
-that are clicked on often and never sell would lower what a click on any other link is expected to
-earn. Where levels settle one after the other, the trials at a level are its settled views times the
-rate at which they passed the level before. Revenue is counted in typical sales (`typical_sale`).
-Used by `paced_bayes`, `paced_bayes_visitors`, `visitor_pages` and `visitor_regression`.
+level and n / (n + 3) of its n clicks at the second. With a mean over all clicks of the pool, links
+that are often clicked and never sell would lower the expected revenue of a click on any other link.
+Where levels settle one after the other, the trials at a level are its settled views times the rate
+at which they passed the level before. Revenue is counted in typical sales (`typical_sale`). Used by
+`paced_bayes`, `paced_bayes_visitors`, `visitor_pages` and `visitor_regression`.
 """
 
 from __future__ import annotations
@@ -66,29 +65,29 @@ SHAPE = 1.0
 """The smaller parameter of a prior."""
 
 HALF_WEIGHT, HALF_WEIGHT_LATER = 100.0, 3.0
-"""Views, and trials at later levels, after which a link has half its weight in the pool's mean."""
+"""Views, and trials at later levels, after which a link has half its full weight in the mean."""
 
 PSEUDO_LINK = 0.1
-"""Weight of a pseudo-link that passes every level with probability 1/2: the first guess."""
+"""Weight of a pseudo-link that passes every level with probability 1/2: the initial guess."""
 
 LARGEST_PRIOR = 0.999
 
 REFIT_GROWTH = 1.02
-"""A level is refitted, and all links looked at again, when its rounds have grown by 2 %."""
+"""A level is refitted, and all links are recomputed, when its rounds have grown by 2 %."""
 
 TRIAL_GAIN, TRIAL_COST = 7.0, 2.0
-"""How many views a link is tried for: factors of what a trial can bring and of what it costs."""
+"""Factors of the possible gain and of the cost of a trial, which set the length of trials."""
 
 
 class JointPosterior(NamedTuple):
-    """Means and variances per level and link, and what they were computed with.
+    """Means and variances per level and link, and the inputs of their computation.
 
     `pool` has the mean of each level's prior times those of the levels before, and `clock` the
     rounds by which it was fitted; `worth` what a unit of each level was worth then, and `margin`
-    what a link on the page was worth more than one not on it. `sales` are the typical sale by
-    then, and the sums of outcomes and of their squares at the last level, of feedback that came
-    view by view. `change` has what was forgotten of the counts; only the pool's means still
-    contain it. `is_stale` marks links whose counts have changed, and `to_do` is room to list them.
+    what a link on the page was worth more than one not on it. `sales` are the typical sale by then,
+    and the sums of outcomes and of their squares at the last level, of feedback received view by
+    view. `change` has the discarded part of the counts; only the pool's means contain it.
+    `is_stale` marks links whose counts have changed, and `to_do` is a buffer to list them.
     """
 
     mean: Floats
@@ -109,7 +108,7 @@ class JointPosterior(NamedTuple):
 def new_joint_posterior(
     problem: Problem, exploration: float, horizon: int | None = None
 ) -> JointPosterior:
-    """Return the posterior of a pool of which nothing is known."""
+    """Return the posterior of a pool without any feedback."""
     shape = (problem.n_levels, problem.n_links)
     return JointPosterior(
         mean=np.zeros(shape),
@@ -130,7 +129,7 @@ def new_joint_posterior(
 
 @inner
 def sum_in_order(numbers: Floats) -> float:
-    """Return the sum of numbers, added from the first to the last, as numpy would not do."""
+    """Return the sum of numbers, added strictly from the first to the last, unlike numpy."""
     total = 0.0
     for number in numbers:
         total += number
@@ -146,7 +145,7 @@ def note_outcomes(
     views: Floats,
     outcomes: Floats,
 ) -> None:
-    """Record that links are about to be counted; a batch says nothing of a sale's size."""
+    """Record that links are about to be counted; a batch does not reveal the size of a sale."""
     for k in range(len(links)):
         posterior.is_stale[links[k]] = True
     if level == len(posterior.pool) - 1:
@@ -160,7 +159,7 @@ def notice_change(
 ) -> bool:
     """Compare clicks about to be counted with those expected; return whether the links changed.
 
-    A link is expected to bring what it brought, shrunk to nothing: one never seen says nothing.
+    Expected clicks of a link are its past rate, shrunk to 0: a new link has no influence.
     """
     prior = prior_mean(posterior, 0)
     strength = SHAPE / min(prior, 1.0 - prior)
@@ -180,9 +179,9 @@ def notice_change(
 
 @inner
 def refit_level(posterior: JointPosterior, evidence: Evidence, level: int) -> bool:
-    """Refit the pool's means from a level on, and the typical sale, when it is due; return whether.
+    """Refit the pool's means from a level on, and the typical sale; return whether it was due.
 
-    What is settled of a level says how many trials the next level had, so that is fitted, too.
+    The settled outcomes of a level are the trials of the next one, so that is refitted, too.
     """
     rounds = evidence.rounds[level] + 1.0
     if rounds < REFIT_GROWTH * posterior.clock[level]:
@@ -201,7 +200,7 @@ def refit_level(posterior: JointPosterior, evidence: Evidence, level: int) -> bo
 
 @inner
 def _mean_rate(posterior: JointPosterior, evidence: Evidence, level: int) -> float:
-    """Return the mean over links of what a trial at a level brings."""
+    """Return the mean over links of the outcome of a trial at a level."""
     unit = posterior.sales[UNIT] if level == len(posterior.pool) - 1 else 1.0
     total, weighted = PSEUDO_LINK, PSEUDO_LINK * 0.5 * unit
     for link in range(len(posterior.width)):
@@ -229,7 +228,7 @@ def prior_mean(posterior: JointPosterior, level: int) -> float:
 
 @inner
 def refresh_posteriors(posterior: JointPosterior, evidence: Evidence, with_widths: bool) -> int:
-    """Recompute the posteriors that are stale; return how many links `to_do` lists for it.
+    """Recompute the posteriors that are stale; return how many links `to_do` lists.
 
     Without widths, the links stay stale.
     """
@@ -248,16 +247,16 @@ def refresh_posteriors(posterior: JointPosterior, evidence: Evidence, with_width
 def before_level(
     mean: float, variance: float, worth: float, rate: float, uncertainty: float
 ) -> tuple[float, float]:
-    """Return mean and variance of X_j from those of X_(j+1), at the worth and rate of level j."""
+    """Return mean and variance of X_j from those of X_(j+1), with the value and rate of level j."""
     beyond = worth + mean
     return rate * beyond, uncertainty * (variance + beyond * beyond) + rate * rate * variance
 
 
 @inner
 def _rounds_to_come(posterior: JointPosterior) -> float:
-    """Return how many rounds may profit from a trial: as many as passed, if no end is known.
+    """Return how many rounds may profit from a trial: as many as have passed, without a horizon.
 
-    Past the horizon no end is known again.
+    After the horizon there is none.
     """
     left = posterior.horizon - posterior.clock[0]
     return left if left > 0.0 else posterior.clock[0]
@@ -265,7 +264,7 @@ def _rounds_to_come(posterior: JointPosterior) -> float:
 
 @inner
 def _refresh_width(posterior: JointPosterior, evidence: Evidence, link: int) -> None:
-    """Recompute how far above its mean the score of a link lies, which is then not stale."""
+    """Recompute the width of the bound of a link, which is then not stale."""
     mean = variance = 0.0
     for level in range(len(posterior.pool) - 1, -1, -1):
         rate, uncertainty = posterior.mean[level, link], posterior.variance[level, link]
@@ -281,7 +280,7 @@ def _refresh_width(posterior: JointPosterior, evidence: Evidence, link: int) -> 
 
 @inner
 def _open_trials(posterior: JointPosterior, evidence: Evidence, level: int, link: int) -> float:
-    """Return how many trials at a level the open views of a link are expected to be."""
+    """Return the expected number of trials at a level of a link's open views."""
     trials = evidence.open_views[0, link]
     for earlier in range(level):
         trials *= posterior.mean[earlier, link]
@@ -292,7 +291,7 @@ def _open_trials(posterior: JointPosterior, evidence: Evidence, level: int, link
 def open_debt(
     posterior: JointPosterior, evidence: Evidence, level: int, least: float, buffer: Floats
 ) -> float:
-    """Return what the open pages are expected to lack of `least` outcomes of a level a page."""
+    """Return the expected shortfall of the open pages from `least` outcomes of a level per page."""
     opened = evidence.open_views[level]
     if level > 0:
         for link in range(len(buffer)):
@@ -315,8 +314,8 @@ def _refresh_rate(
 ) -> None:
     """Recompute mean and variance of a link at a level.
 
-    A trial at a level is a view that passed the level before; `settled` are those whose outcome is
-    known.
+    A trial at a level is a view that passed the level before; `settled` are those with a known
+    outcome.
     """
     change, strength = posterior.change, SHAPE / min(prior, 1.0 - prior)
     settled = trials = recent_views(change, evidence, level, link)
@@ -335,7 +334,7 @@ def _refresh_rate(
 
 @inner
 def note_worth(posterior: JointPosterior, evidence: Evidence, worth: Floats, margin: float) -> None:
-    """Record what levels are worth and what a place on the page brings; recompute all widths."""
+    """Record the value of each level and the margin of the page; recompute all widths."""
     for level in range(len(worth)):
         posterior.worth[level] = worth[level]
     posterior.margin[0] = margin
@@ -344,7 +343,7 @@ def note_worth(posterior: JointPosterior, evidence: Evidence, worth: Floats, mar
 
 
 SCORED = int64(512)
-"""Links that are scored together."""
+"""Links that are scored in one block."""
 
 
 @inner
@@ -357,7 +356,7 @@ def reward_in_sales(posterior: JointPosterior, rewards: Floats, level: int) -> f
 
 @inner
 def outcome_worth(posterior: JointPosterior, rewards: Floats, level: int) -> float:
-    """Return what an outcome of a level earns on average: its reward and what follows it."""
+    """Return the average revenue of an outcome of a level: its reward and that of later levels."""
     worth = 0.0
     for later in range(len(rewards) - 1, level, -1):
         worth = prior_mean(posterior, later) * (reward_in_sales(posterior, rewards, later) + worth)
@@ -368,7 +367,7 @@ def outcome_worth(posterior: JointPosterior, rewards: Floats, level: int) -> flo
 def mean_worth(
     posterior: JointPosterior, worth: Floats, level: int, value: Floats, brought: Floats
 ) -> None:
-    """Write what showing each link is worth on average, and what it brings of a level."""
+    """Write the mean value of a view of each link, and its mean outcome of a level."""
     n_levels = len(worth)
     for link in range(len(value)):
         mean = 0.0
@@ -395,10 +394,10 @@ def margin_of_page(value: Floats, n_slots: int, search: Search) -> float:
 
 @inner
 def score_jointly(posterior: JointPosterior, worth: Floats, score: Floats, buffer: Floats) -> None:
-    """Write each link's bound on what showing it is worth, `worth` being that of each level.
+    """Write each link's bound on the value of a view; `worth` has the value of each level.
 
-    Blocks of links stay in the processor's first cache, and the loops over them have no branches,
-    so that they run in vectors.
+    Blocks of links fit into the first-level cache, and the loops over them have no branches, so
+    that they are vectorised.
     """
     for begin in range(int64(0), len(score), SCORED):
         end = min(begin + SCORED, len(score))
@@ -424,7 +423,7 @@ def score_jointly(posterior: JointPosterior, worth: Floats, score: Floats, buffe
 
 @inner
 def _bound(mean: float, spread: float) -> float:
-    """Return the bound on a worth of this mean, `spread` being its variance times its width."""
+    """Return the bound on a value with this mean; `spread` is its variance times its width."""
     return mean + math.sqrt(2.0 * spread) + spread / (1.5 * mean + 1e-300)
 
 
@@ -444,7 +443,7 @@ def score_boosted(
 ) -> None:
     """Write the scores of links whose rewards are multiplied by `boost`, where that is not 1.
 
-    A boost multiplies what a link earns, not what its clicks bring towards the floors.
+    A boost multiplies the reward of a link, not the value of its clicks for the floors.
     """
     for link in range(len(score)):
         more = boost[link] - 1.0
@@ -460,7 +459,7 @@ def score_boosted(
 
 @inner
 def largest_growth(worth: Floats, before: Floats) -> float:
-    """Return a factor by which no bound has grown since levels were worth what they were before.
+    """Return an upper bound of the growth of any bound since levels had the values `before`.
 
     If each worth has grown by a factor in [low, high], low <= 1 <= high, so has the mean of a link;
     its variance has grown by at most high^2, and variance / mean by high^2 / low.

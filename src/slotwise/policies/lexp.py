@@ -34,7 +34,7 @@ from slotwise.selection.mix import Mix
 class LExpRule(NamedTuple):
     """The settings as numbers; `regularisation` is the paper's delta, `step` its eta.
 
-    Floor j asks for `floors[j]` of level `floor_levels[j]`; `rewards` weighs the levels.
+    Floor j requires `floors[j]` of level `floor_levels[j]`; `rewards` weights the levels.
     """
 
     n_slots: int
@@ -68,8 +68,8 @@ def learn(
 ) -> None:
     """Raise the weights by revenue and by priced clicks, then move the multipliers.
 
-    Log-weights add up, so each level brings its own part; a level with a floor is priced at
-    the multiplier as it was before this page moves it.
+    Log-weights are additive, so each level adds its own part; a level with a floor is priced at the
+    multiplier before this page's update.
     """
     rule, multiplier = state.rule, state.multiplier
     if rule.exploration >= 1.0:
@@ -92,7 +92,7 @@ def learn(
         if rule.floor_levels[j] == level:
             surplus = page_total / (1.0 - rule.exploration)
             kept = multiplier[j]
-            if n_views > 0.0:  # outcomes that come later owe nothing more
+            if n_views > 0.0:  # later outcomes of these views add no debt
                 surplus -= rule.floors[j]
                 kept *= 1.0 - rule.regularisation * rule.step
             multiplier[j] = max(0.0, kept - rule.step * surplus)
@@ -112,7 +112,7 @@ class LExp(WeightsPolicy):
     that shows every link) play is uniform and nothing is learned.
 
     With m floors on levels there are m multipliers and eta = gamma delta L / ((delta + m L) K).
-    Floors on conditional rates, whose two levels settle apart, are refused.
+    Floors on conditional rates, whose two levels settle separately, are refused.
 
     >>> from slotwise.problem import Problem
     >>> state = LExp(horizon=50_000).start(Problem(n_links=271, n_slots=15, click_floor=4))

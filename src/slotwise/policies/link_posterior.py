@@ -1,17 +1,17 @@
-"""The posterior of one link's logit: its own level plus one effect for each value of a feature.
+"""The posterior of one link's logit: an intercept plus one effect for each feature value.
 
     logit of link i for visitor x = b_i + sum over features f of e_fi(x_f) = x . g_i
     prior       g_i ~ N(center, diag(variance))
     posterior   precision P = J + diag(1 / variance),   mean = P^-1 (tilt + center / variance)
 
 J sums trials * p (1 - p) * x x^T over the views of the link. A visitor has one value of each
-feature, so most of J is zero: values of one feature never meet. Stored are its entry for the link,
-those of the values, and those of pairs of values of two features.
+feature, so most of J is zero: values of one feature never occur together. The stored entries are
+those of the link, of the values, and of pairs of values of two features.
 
-The values of the largest feature are eliminated first, since their block is diagonal. What is left
-is a matrix of the link and the other values: one number where there is one feature.
+The values of the largest feature are eliminated first, since their block is diagonal. The rest is a
+matrix of the link and the other values: one number where there is one feature.
 
-Where that would be too much, a layout without pairs keeps the diagonal only (`add_apart`): after
+If that would be too large, a layout without pairs stores only the diagonal (`add_apart`): after
 every view the covariances of the parameters of a link are dropped. Used by `joint_posterior`,
 `paced_bayes_visitors`, `visitor_pages` and `visitor_regression`.
 """
@@ -32,12 +32,12 @@ from slotwise.problem import Problem
 
 
 class PosteriorLayout(NamedTuple):
-    """Where the entries of J stand: that of the link, of each value, of pairs of two features.
+    """The positions of the entries of J: of the link, of each value, of pairs of two features.
 
-    Value v of feature f and value w of a later feature g meet in entry
-    `pair_at[f, g] + (v - first[f]) * size_g + w - first[g]`. `large` is the feature with the most
-    values, and `rest` lists the values of all others; `row_of` is the row of a value in the part of
-    a solution to which it belongs.
+    Value v of feature f and value w of a later feature g share the entry `pair_at[f, g] + (v -
+    first[f]) * size_g + w - first[g]`. `large` is the feature with the most values, and `rest`
+    lists the values of all others; `row_of` is the row of a value in the part of a solution to
+    which it belongs.
     """
 
     feature_of: Links
@@ -51,7 +51,7 @@ class PosteriorLayout(NamedTuple):
 
 
 class LinkEvidence(NamedTuple):
-    """What the views of one link say at one level, and the prior of its parameters.
+    """The likelihood of one link's views at one level, and the prior of its parameters.
 
     `information` are the entries of J and `tilt` the tilt of each parameter. `center` has the prior
     mean of every parameter, `variance` that of the link, then of the effects of each feature.
@@ -65,7 +65,7 @@ class LinkEvidence(NamedTuple):
 
 
 class PosteriorSolution(NamedTuple):
-    """Buffers for one link: mean and variance of each parameter, and the parts that give them.
+    """Buffers for one link: mean and variance of each parameter, and intermediate results.
 
     `small` is the covariance of the link and the values in `rest`, and `mixed` has a row for each
     value of the large feature: its entries of J with those, then its covariances with them.
@@ -80,7 +80,7 @@ class PosteriorSolution(NamedTuple):
 
 
 def entries_of(sizes: Sequence[int]) -> int:
-    """Return how many entries of J a link has where features have so many values.
+    """Return how many entries of J a link has if features have `sizes` values.
 
     >>> entries_of([]), entries_of([24]), entries_of([2, 3, 4])
     (1, 25, 36)
@@ -90,7 +90,7 @@ def entries_of(sizes: Sequence[int]) -> int:
 
 
 def new_layout(sizes: Sequence[int], has_pairs: bool = True) -> PosteriorLayout:
-    """Return the places of all entries for features with so many values each."""
+    """Return the positions of all entries for features with `sizes` values."""
     if not has_pairs:
         return _layout_without_pairs(sizes)
     n_features = len(sizes)
@@ -111,7 +111,7 @@ def new_layout(sizes: Sequence[int], has_pairs: bool = True) -> PosteriorLayout:
 
 
 def _layout_without_pairs(sizes: Sequence[int]) -> PosteriorLayout:
-    """Return the places of the link and of each value; nothing is solved together."""
+    """Return the positions of the link and of each value; there is no joint solution."""
     first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     return PosteriorLayout(
         feature_of=np.repeat(np.arange(len(sizes)), sizes),
@@ -126,7 +126,7 @@ def _layout_without_pairs(sizes: Sequence[int]) -> PosteriorLayout:
 
 
 def new_solution(layout: PosteriorLayout) -> PosteriorSolution:
-    """Return room for one link."""
+    """Return buffers for one link."""
     n_rest = 1 + len(layout.rest)
     n_large = len(layout.feature_of) - len(layout.rest) if layout.has_pairs else 0
     n_parameters = 1 + len(layout.feature_of)
@@ -142,7 +142,7 @@ def new_solution(layout: PosteriorLayout) -> PosteriorSolution:
 
 @inner
 def pair(layout: PosteriorLayout, value: int, other: int) -> int:
-    """Return the entry in which values of two different features meet, in either order."""
+    """Return the entry of a pair of values of two different features, in either order."""
     f, g = layout.feature_of[value], layout.feature_of[other]
     if f > g:
         value, other, f, g = other, value, g, f
@@ -178,17 +178,17 @@ def prior_variance(link: LinkEvidence, place: int) -> float:
 
 @inner
 def add_apart(link: LinkEvidence, visitor: Visitor, weight: float, shift: float) -> None:
-    """Add views of a link by one visitor, where parameters are taken to be independent.
+    """Add views of a link by one visitor, with parameters assumed to be independent.
 
-    The views say that the logit has precision `weight` and precision times mean `shift`. With
-    m and v the mean and variance that the other parameters of the logit add to it, they say of a
-    parameter that it has
+    The likelihood of the logit has precision `weight` and precision times mean `shift`. If the
+    other parameters of the logit have mean m and variance v in total, the likelihood of a parameter
+    has
 
         precision        weight / (1 + weight v)
         precision * mean (shift - weight m) / (1 + weight v)
 
-    So what is not known of the others weakens what is learned, and bad luck is divided among all
-    in proportion to their variances.
+    So uncertainty of the others weakens what is learned, and a surprising outcome is divided among
+    all in proportion to their variances.
     """
     mean, spread = parameter(link, 0)
     all_mean, all_spread = mean, spread
@@ -245,7 +245,7 @@ def _fill_rest(layout: PosteriorLayout, information: Floats, solution: Posterior
 def _eliminate(
     layout: PosteriorLayout, information: Floats, prior: float, solution: PosteriorSolution
 ) -> None:
-    """Take the values of the largest feature out of the equations of all others."""
+    """Eliminate the values of the largest feature from the equations of all others."""
     small, mixed, tilt, rest = solution.small, solution.mixed, solution.tilt, layout.rest
     n_rest = len(small)
     start = layout.first[layout.large]
@@ -283,7 +283,7 @@ def _put_back(layout: PosteriorLayout, solution: PosteriorSolution) -> None:
             mean -= row[j] * solution.mean[0 if j == 0 else 1 + rest[j - 1]]
         solution.mean[1 + value] = scale * mean
         explained = 0.0
-        buffer = solution.tilt  # is no longer needed, but for the values that follow
+        buffer = solution.tilt  # no longer needed, except for the following values
         for i in range(n_rest):
             covariance = 0.0
             for j in range(n_rest):
@@ -412,26 +412,26 @@ def logit_for(
     return mean, variance
 
 
-# So another currency gives the same pages. Where most feedback comes in batches, the size of a
-# sale is not known and the largest possible one, 1, is taken.
+# So another currency gives the same pages. Where most feedback arrives in batches, the size of a
+# sale is unknown and the largest possible one, 1, is used.
 
 
 UNIT, SALES, SQUARES = range(3)
-"""The places of `sales`: the typical sale, and sums of sales and their squares, view by view."""
+"""The indices of `sales`: the typical sale, and sums of sales and their squares, view by view."""
 
 
 @inner
 def note_sales(sales: Floats, is_first: bool, views: Floats, outcomes: Floats) -> None:
     """Record outcomes of the last level, of which there were none before if `is_first`.
 
-    A batch says nothing of the size of a sale.
+    A batch does not reveal the size of a sale.
     """
     if is_first and sales[SALES] == 0.0:
         for k in range(len(views) - 1, -1, -1):
             if views[k] == 1.0 and outcomes[k] > 0.0:
-                sales[UNIT] = outcomes[k]  # the first sale is the typical one until the refit
+                sales[UNIT] = outcomes[k]  # until the refit the first sale is the typical one
     total, squares = sales[SALES], sales[SQUARES]
-    for k in range(len(views)):  # without branches: which link sells cannot be foreseen
+    for k in range(len(views)):  # without branches, which could not be predicted
         sale = outcomes[k] if views[k] == 1.0 else 0.0
         total += sale
         squares += sale * sale
@@ -440,7 +440,7 @@ def note_sales(sales: Floats, is_first: bool, views: Floats, outcomes: Floats) -
 
 @inner
 def typical_sale(sales: Floats, total: float) -> float:
-    """Return the size of a sale: 1 where most of them came in batches, whose sizes are unknown."""
+    """Return the size of a sale: 1 if most of them arrived in batches, whose sizes are unknown."""
     if sales[SALES] == 0.0 or sales[SALES] < 0.5 * total:
         return 1.0
     return sales[SQUARES] / sales[SALES]
@@ -449,48 +449,48 @@ def typical_sale(sales: Floats, total: float) -> float:
 #     missing <- [missing + (3/4) expected - clicks]+      as page views settle
 #     forget 9/10 of all counts when missing > 30 + 1 % of the clicks expected so far
 #
-# `expected` are the clicks that the links shown would bring if they were what they have been. A
-# page that brings them takes a quarter of them off `missing`, so only clicks that stay well below
-# add up. Counts of Poisson's kind get to 30 by chance with probability exp(-2 * 30 / 4) at most,
-# each time that they start from zero; the one per cent keeps a short outage, in which no clicks
-# are reported, from spoiling what was learned in a long time.
+# `expected` are the clicks that the links shown would get at their past rates. A page with exactly
+# these clicks reduces `missing` by a quarter of them, so only clicks that stay well below add up.
+# Poisson counts reach 30 by chance with probability exp(-2 * 30 / 4) at most, each time that they
+# start from zero. The one per cent protects what was learned over a long time from a short outage
+# in which no clicks are reported.
 #
-# What is forgotten is stored next to the counts, which stay those of all views.
+# The discarded part is stored next to the counts, which are still those of all views.
 #
 #     fall <- [fall + 0.9 expected - clicks]+,   rise <- [rise + clicks - 1.1 expected]+
 #
-# A smaller fall, or one of all links together, says nothing about which links are better. When
-# `fall` exceeds 100, the clicks counted of every link are multiplied by clicks / expected since it
-# was last 0, so that the price of a floor is that of the rates as they are now; a rise undoes such
-# falls, so that a daily rhythm changes no link's place. At constant rates `fall` gets to 100 with
-# probability exp(-0.2 * 100), each time that it starts from zero. Clicks that are missing for
-# `missing` are missing of what was expected before such falls.
+# A smaller fall, or one of all links together, does not show which links are better. When `fall`
+# exceeds 100, the clicks counted of every link are multiplied by clicks / expected since it was
+# last 0, so that the price of a floor is that of the present rates; a rise undoes such falls, so
+# that a daily rhythm does not change the order of links. At constant rates `fall` reaches 100 with
+# probability exp(-0.2 * 100), each time that it starts from zero. `missing` compares clicks with
+# those expected before such falls.
 
 
 USUAL = 0.75
-"""The part of the expected clicks below which those that are missing add up."""
+"""The share of the expected clicks below which missing clicks add up."""
 
 LEAST_MISSING, MISSING_PART = 30.0, 0.01
-"""Clicks that must be missing: so many, and this part of those expected so far."""
+"""Clicks that must be missing: this number, and this share of those expected so far."""
 
 FORGOTTEN_PART = 0.9
 
 
 FALL, RISE, LEAST_DRIFT = 0.9, 1.1, 100.0
-"""Parts of the expected clicks beyond which a fall and a rise add up, and how many are needed."""
+"""Shares of the expected clicks beyond which a fall and a rise add up, and the threshold."""
 
 CALM = 10.0
-"""Clicks that came as expected, added to those by which a factor is estimated."""
+"""Pseudo-clicks, as expected, that are added when a factor is estimated."""
 
 LOG_FACTOR = 6
-"""The place of the logarithm of all factors in `drift`; before it, of fall and rise each what has
-added up, and the clicks expected and counted since it was 0."""
+"""The index of the logarithm of all factors in `drift`; before it, for fall and rise each, the sum,
+and the clicks expected and counted since it was 0."""
 
 
 class Change(NamedTuple):
-    """Clicks that are missing, and what was forgotten of the counts per level and link.
+    """Missing clicks, and the discarded part of the counts per level and link.
 
-    `drift` has what says that all click rates fell or rose together.
+    `drift` has the statistics of a common fall or rise of all click rates.
     """
 
     missing: Floats
@@ -500,7 +500,7 @@ class Change(NamedTuple):
 
 
 def new_change(problem: Problem) -> Change:
-    """Return that nothing has changed so far."""
+    """Return the initial state, without any change."""
     shape = (problem.n_levels, problem.n_links)
     return Change(
         missing=np.zeros(1),
@@ -512,13 +512,13 @@ def new_change(problem: Problem) -> Change:
 
 @inner
 def recent_views(change: Change, evidence: Evidence, level: int, link: int) -> float:
-    """Return the views of a link that are not forgotten."""
+    """Return the views of a link that are not discarded."""
     return evidence.views[level, link] - change.views[level, link]
 
 
 @inner
 def recent_sum(change: Change, evidence: Evidence, level: int, link: int) -> float:
-    """Return the outcomes of a link that are not forgotten."""
+    """Return the outcomes of a link that are not discarded."""
     return evidence.sums[level, link] - change.sums[level, link]
 
 
@@ -526,7 +526,7 @@ def recent_sum(change: Change, evidence: Evidence, level: int, link: int) -> flo
 def has_changed(
     change: Change, evidence: Evidence, expected: float, n_clicks: float, n_pages: float
 ) -> bool:
-    """Record that pages brought `n_clicks`; forget, and say so, where too many are missing."""
+    """Record `n_clicks` of pages; discard counts and return True if too many are missing."""
     expected /= math.exp(change.drift[LOG_FACTOR])
     missing = max(0.0, change.missing[0] + USUAL * expected - n_clicks)
     change.missing[0] = missing
@@ -548,7 +548,7 @@ def has_changed(
 def _add_drift(
     drift: Floats, place: int, more: float, expected: float, n_clicks: float, enough: float
 ) -> float:
-    """Let a fall or rise add up; return clicks over those expected if it is enough, else 1."""
+    """Add to a fall or rise; return clicks over those expected above the threshold, else 1."""
     drift[place] += more
     drift[place + 1] += expected
     drift[place + 2] += n_clicks
@@ -568,10 +568,10 @@ def has_drifted(
     n_clicks: float,
     n_pages: float,
 ) -> bool:
-    """Record clicks; where all rates seem to have moved, multiply what was counted, and say so.
+    """Record clicks; if all rates seem to have moved, rescale the counts and return True.
 
-    `expected` is rather too low and `likely` rather too high, so that neither a fall nor a rise is
-    seen in links of which little is known.
+    `expected` is rather too low and `likely` rather too high, so that links with few views cause
+    neither a fall nor a rise.
     """
     drift = change.drift
     enough = LEAST_DRIFT + MISSING_PART * evidence.rounds[0] * expected / n_pages

@@ -1,4 +1,4 @@
-"""Paced Bayes: one optimistic score a link, and a price paced by the floor's promise."""
+"""Paced Bayes: one optimistic score per link, and a price paced by the clicks owed to the floor."""
 
 from __future__ import annotations
 
@@ -72,15 +72,15 @@ from slotwise.selection.page_within_rules import best_within
 from slotwise.selection.share_slots import take_top_links
 
 UNKNOWN = -1.0
-"""An expected price that has yet to be computed."""
+"""Marks an expected price that is not computed yet."""
 
 NO_FLOOR = int64(-1)
 
 UNBOUNDED = 1e9
-"""The margin while no page known keeps the floors: any better link is worth its trials."""
+"""The margin while no known page keeps the floors: any better link is worth its trials."""
 
 MAX_GROWTH, MIN_LINKS_PER_NEAR = 1.2, 8
-"""All links are scored again where scores may have grown more, or too many may be on the page."""
+"""All links are scored again if scores may have grown more, or too many may be on the page."""
 
 SAFE = 1.0 + 1e-9
 """Rounding never makes a score grow by this factor."""
@@ -90,17 +90,16 @@ HIDDEN = -1.0
 
 REFITTED = ("worth", "margin")
 FITTED = ("pool", "clock", "sales", *REFITTED)
-"""What is known of the pool as a whole: parts of the posterior that are saved."""
+"""Parts of the posterior that are saved: those of the pool as a whole."""
 
 FORGOTTEN = frozenset({"forgotten_views", "forgotten_sums"})
 
 
 class PacedBayesState(NamedTuple):
-    """Evidence, the posterior made from it, and what sets the price of each level.
+    """Evidence, the posterior made from it, and the inputs of the price of each level.
 
-    `expected` is the price of each floor by the posterior means, in units of what an outcome of
-    its level earns. `score` is what each link is worth at most, at the worths `scored_at` of the
-    levels.
+    `expected` is the price of each floor by the posterior means, in units of the revenue of an
+    outcome of its level. `score` is each link's bound at the values `scored_at` of the levels.
     """
 
     evidence: Evidence
@@ -119,7 +118,7 @@ class PacedBayesState(NamedTuple):
 
 @inner
 def _price_levels(state: PacedBayesState, without: int) -> None:
-    """Compute what a unit of each level is worth, in sales: its reward and its floors' prices.
+    """Compute the value of a unit of each level, in sales: its reward and its floors' prices.
 
     Leaves out the price of floor `without`.
     """
@@ -173,7 +172,7 @@ def _expect_prices(state: PacedBayesState) -> None:
 
 @inner
 def _has_open_pages(state: PacedBayesState) -> bool:
-    """Return whether pages are open: prices then change with every page, not with feedback."""
+    """Return whether pages are open: prices then change with every page, not only with feedback."""
     is_any = False
     for level in range(len(state.evidence.open_pages)):
         is_any |= state.evidence.open_pages[level] > 0.0
@@ -182,7 +181,7 @@ def _has_open_pages(state: PacedBayesState) -> bool:
 
 @hot
 def note_open(state: PacedBayesState, level: int, links: Links, n_views: float) -> None:
-    """Count page views whose feedback at a level has yet to come."""
+    """Count page views whose feedback at a level is open."""
     count_open(state.evidence, level, links, n_views)
     if level == 0:
         for k in range(len(links)):
@@ -200,7 +199,7 @@ def _score_all(state: PacedBayesState) -> None:
 
 @inner
 def _choose_of_few(state: PacedBayesState) -> None:
-    """Look at every link of a small pool."""
+    """Choose a page by scoring every link, for a small pool."""
     _score_all(state)
     n_slots, clicks = state.queues.n_slots, state.posterior.mean[0]
     take_top_links(state.score, clicks, 0.0, n_slots, state.search, state.mix)
@@ -210,8 +209,8 @@ def _choose_of_few(state: PacedBayesState) -> None:
 def _find_above_group(state: PacedBayesState, changed: Links) -> bool:
     """Put the links above the group into `state.search`; return whether the group fills the rest.
 
-    Scores are those of the worths `state.scored_at`. Few links can have risen above the group
-    since then, and only these are scored again. False where that is not so.
+    Scores are those of the worths `state.scored_at`. Few links can have risen above the group since
+    then, and only these are scored again. Returns False if there are more.
     """
     posterior, score, entry = state.posterior, state.score, state.search.entry
     worth, n_slots = state.queues.worth, state.queues.n_slots
@@ -238,9 +237,9 @@ def _find_above_group(state: PacedBayesState, changed: Links) -> bool:
 
 @inner
 def _choose_beside_group(state: PacedBayesState) -> None:
-    """Take the links that tie from the group of the last page; the same page as of few links.
+    """Choose the same page as `_choose_of_few`, with the tied links of the last page's group.
 
-    Scores of links in the group are set to `HIDDEN`: they are known without looking at them.
+    Scores of links in the group are set to `HIDDEN`: they are all equal and known.
     """
     posterior, group, score, mix = state.posterior, state.group, state.score, state.mix
     changed = posterior.to_do[: refresh_posteriors(posterior, state.evidence, True)]
@@ -265,7 +264,7 @@ def _choose_beside_group(state: PacedBayesState) -> None:
 
 @hot
 def choose(state: PacedBayesState, visitor: Visitor, rng: np.random.Generator) -> None:
-    """Take the links with the largest bound on what showing them is worth."""
+    """Take the links with the largest bound on the value of a view."""
     if len(state.score) < LEAST_POOL:
         _choose_of_few(state)
     else:
@@ -278,7 +277,7 @@ def choose_within(
 ) -> None:
     """Take the best page within the rules at the scores of all links."""
     _score_all(state)
-    forget_group(state.group)  # it has no links of this page
+    forget_group(state.group)  # it does not belong to this page
     queues = state.queues
     for k in range(len(state.score)):
         rules.worth[k] = state.score[k]
@@ -295,7 +294,7 @@ def rank(state: PacedBayesState, links: Links, worth: Floats) -> None:
 
 @hot
 def refresh(state: PacedBayesState) -> None:
-    """Let all posteriors be recomputed before the next page, and now the prices not known."""
+    """Mark all posteriors to be recomputed before the next page, and compute missing prices."""
     state.posterior.is_stale[:] = True
     is_unknown = False
     for floor in range(len(state.expected)):
@@ -332,28 +331,27 @@ def learn(
 
 @dataclass(frozen=True)
 class PacedBayes(QueuePolicy):
-    """Paced Bayes: show the links whose worth may be largest, at the price the floor should have.
+    """Paced Bayes: show the links with the largest bounds, at the price of the floor.
 
         shown = the L largest  E + sqrt(2 w Var) + (2/3) w Var / E  of  a (b + price)
         w     = c ln(1 + 7 t L / (K N) * D / (D + 2 sqrt(Var)))
         price = b0 [expected + s Q / (v sqrt(floor t))]+,   b0 the pool's mean revenue per click
 
-    a and b are the posterior click rate and revenue per click of a link, under priors fitted to
-    the pool, and D is what a link on the page is worth more than one not on it
-    (`knowledge.joint_posterior`). One bound on the whole score explores less than the sum of two,
-    which counts the doubt about the click twice. The expected price is that of the floor program
-    on the posterior means, and Q what the page owes and a reserve (`floors.expected_price`). The
-    price is in units of what a click earns, so that revenue in another currency gives the same
-    pages. Where clicks stay far below those expected, the links have changed, and most of what was
-    counted is forgotten (`knowledge.change`). c = `exploration`, v = `patience`: larger is
-    smoother and slower to react.
+    a and b are the posterior click rate and revenue per click of a link, under priors fitted to the
+    pool, and D is the margin of a link on the page over one not on it (`joint_posterior`). One
+    bound on the whole score explores less than the sum of two, which counts the uncertainty of the
+    click twice. The expected price is that of the floor program on the posterior means, and Q what
+    the page owes and a reserve (`prices`). The price is in units of the revenue of a click, so that
+    revenue in another currency gives the same pages. If clicks stay far below those expected, the
+    links have changed, and most of the counts are discarded (`link_posterior`). c = `exploration`,
+    v = `patience`: larger is smoother and slower to react.
 
-    `horizon` is the number of rounds T where it is known: T - t then takes the place of t, which
-    loses less. Say one only if it is certain: one that is too short costs much more than it gains.
-    Past it, and for visitors with features, the policy plays as without one.
+    `horizon` is the number of rounds T if it is known: T - t then replaces t, which reduces regret.
+    Set it only if it is certain: a horizon that is too short costs much more than it gains. After
+    it, and for visitors with features, the policy plays as without one.
 
-    Needs no horizon and no tuning. Several floors have a queue each. No bound on regret is proven
-    for the parts together; the leaderboard shows what it does.
+    Needs no horizon and no tuning. Several floors have a queue each. No regret bound is proven for
+    the whole policy; the leaderboard shows its performance.
 
     >>> from slotwise.policies import NOBODY
     >>> from slotwise.problem import Problem
@@ -395,7 +393,7 @@ class PacedBayes(QueuePolicy):
         return PacedBayesVisitors() if has_few_pairs(problem) else PacedBayesWide()
 
     def for_knowledge(self, problem: Problem, knowledge: Mapping[str, Any]) -> Policy:
-        """Return the form for visitors that has learned `knowledge`, whatever their features."""
+        """Return the form for visitors that has learned `knowledge`, regardless of the features."""
         if problem.feature_sizes and "information" in knowledge:
             return PacedBayesVisitors()
         if problem.feature_sizes and "precision" in knowledge:
@@ -403,7 +401,7 @@ class PacedBayes(QueuePolicy):
         return self.for_problem(problem)
 
     def start(self, problem: Problem) -> PacedBayesState:
-        """Return a state in which nothing but the prior is known."""
+        """Return a state that has only the prior."""
         require_no_rate_floors(self.name, problem)
         state = PacedBayesState(
             evidence=new_evidence(problem),
@@ -423,11 +421,11 @@ class PacedBayes(QueuePolicy):
         return state
 
     def plan_for(self, state: PacedBayesState, n_rounds: float) -> Policy:
-        """Return the policy with a horizon after so many rounds to come."""
+        """Return the policy with a horizon `n_rounds` ahead."""
         return replace(self, horizon=max(1, round(float(state.evidence.rounds[0]) + n_rounds)))
 
     def knowledge(self, state: PacedBayesState) -> Knowledge:
-        """Return the evidence, the queues, what was fitted to the pool and what was forgotten."""
+        """Return the evidence, the queues, the fit of the pool and the discarded counts."""
         fitted = {name: getattr(state.posterior, name).copy() for name in FITTED}
         change = state.posterior.change
         return {
@@ -443,7 +441,7 @@ class PacedBayes(QueuePolicy):
     def restore_beyond_counts(
         self, state: PacedBayesState, knowledge: Mapping[str, Floats]
     ) -> None:
-        """Give `state` the queues, what was fitted to the pool and what was forgotten."""
+        """Restore the queues, the fit of the pool and the discarded counts."""
         super().restore_beyond_counts(state, knowledge)
         for name in FITTED:
             getattr(state.posterior, name)[:] = knowledge[name]
@@ -456,7 +454,7 @@ class PacedBayes(QueuePolicy):
         change.sums[:] = np.clip(knowledge["forgotten_sums"], 0.0, state.evidence.sums)
 
     def move(self, state: PacedBayesState, problem: Problem, kept: Links) -> State:
-        """Return a state for a changed pool, at the prices that its floors have there."""
+        """Return a state for a changed pool, with the prices of its floors there."""
         moved: Any = super().move(state, problem, kept)
         moved.expected[:] = UNKNOWN
         switching(refresh)(moved)

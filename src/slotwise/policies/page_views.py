@@ -25,7 +25,7 @@ from slotwise.selection.solve import solve
 from slotwise.selection.uniforms import chance_of
 
 KEPT_FLOOR = 1e-9
-"""What is left of a floor that the pinned links keep: the policy still has a queue for it."""
+"""The rest of a floor that the pinned links keep: the policy still has a queue for it."""
 
 
 def rest_of_page(
@@ -41,10 +41,10 @@ def rest_of_page(
 ) -> Floats:
     """Return the probabilities of the `free` links on the `n_slots` slots that pins leave.
 
-    A policy that solves the floor program solves it again for these links, with what its own
-    estimates say of the pinned ones taken off its floors. Any other policy is moved to the rest
-    of the page, with floors lowered by the pinned links' `rates` (a row for each level), and
-    `page_of` says what it shows there. A mix that is given link by link is scaled.
+    A policy that solves the floor program solves it again for these links, with its estimates of
+    the pinned links subtracted from its floors. Any other policy is moved to the rest of the page,
+    with floors lowered by the pinned links' `rates` (a row for each level), and `page_of` returns
+    its page there. A mix that is given link by link is scaled.
     """
     estimates = policy.estimates(state)
     if estimates is not None:
@@ -59,13 +59,13 @@ def rest_of_page(
 def solve_rest(
     estimates: Estimates, problem: Problem, free: Links, n_slots: int, pinned: Links
 ) -> Floats:
-    """Return the best mix for the rest of the page if these estimates were the truth."""
+    """Return the best mix for the rest of the page under these estimates."""
     demands = estimates.demands
     if demands is not None and len(demands):
         least = np.array([floor.least for floor in problem.active_floors])
         left = (least - demands[:, pinned].sum(axis=1)).clip(min=0.0)
         return solve_floors(estimates.value[free], demands[:, free], n_slots, left).probabilities
-    # weighed rewards may exceed 1; only their order matters
+    # weighted rewards may exceed 1; only their order matters
     value = estimates.value[free] / max(1.0, float(estimates.value[free].max()))
     floor_left = max(0.0, problem.click_floor - float(estimates.clicks[pinned].sum()))
     return solve(value, estimates.clicks[free], n_slots, floor_left).probabilities
@@ -79,7 +79,7 @@ def _problem_left(problem: Problem, n_links: int, n_slots: int, brought: Floats)
         for level, least in problem.floors.items()
     }
     click_floor = floors.pop(problem.levels[0])
-    page = replace(problem, slot_weights=())  # before its slots are fewer than weights
+    page = replace(problem, slot_weights=())  # before it has fewer slots than weights
     return replace(page, n_links=n_links, n_slots=n_slots, click_floor=click_floor, floors=floors)
 
 
@@ -115,11 +115,10 @@ def expect_views(
     rates: Floats,
     visitors: NDArray[np.int64] | None = None,
 ) -> None:
-    """Let a state learn what views that are still open are expected to bring.
+    """Let a state learn the expected outcomes of open views.
 
-    `views` and `rates` have a row for each level and a column for each link. The views are taken
-    to be those of `visitors`, a row each, in equal parts: by default of such as the state has
-    seen.
+    `views` and `rates` have a row for each level and a column for each link. The views are assigned
+    to `visitors`, a row each, in equal parts: by default visitors like those the state has seen.
     """
     who = policy.visitors_seen(state) if visitors is None else visitors
     different, counts = np.unique(who, axis=0, return_counts=True)
@@ -144,13 +143,13 @@ def average_probabilities(
 ) -> Floats:
     """Return the average page over `n_draws` choices of the policy for each of some visitors.
 
-    `visitors` has a row each: by default such as the state has seen. Within `rules` each choice is
+    `visitors` has a row each: by default like those the state has seen. With `rules` each choice is
     a page within them, and so is the average.
 
-    A sampling policy's page is certain given its sample, so its own probabilities say 1 for every
-    link shown. Where propensities are logged, publish this average and round it: then the
-    logged probability of a link is exactly the one it was shown with. One choice is enough for
-    a policy that does not sample.
+    A sampling policy's page is deterministic given its sample, so its own probabilities are 1 for
+    every link shown. Where propensities are logged, publish this average and round it: then the
+    logged probability of a link is exactly the one it was shown with. One choice is enough for a
+    policy that does not sample.
 
     >>> from slotwise.policies import QueueTS
     >>> from slotwise.problem import Problem
@@ -187,15 +186,15 @@ def average_ahead(
     visitors: NDArray[np.int64] | None = None,
     rules: PageRules | None = None,
 ) -> Floats:
-    """Return the average page over the next rounds of the policy if every link brought its rate.
+    """Return the average page over the next rounds of the policy if outcomes equal the `rates`.
 
-    A queue moves the price of clicks with every round, so a page of it is one step of a walk
-    around the best mix and no plan for the thousand views until the next feedback. Its rounds
-    ahead are: each is chosen by the policy itself, and taught what the estimated `rates` (a row
-    for each level) say it brings, as batches of bandits are planned with imagined feedback
-    (Desautels, Krause and Burdick 2014). The state is left as it is.
+    A queue moves the price of clicks with every round, so a single page is one step around the best
+    mix and not suitable for the thousand views until the next feedback. The average over simulated
+    rounds is: each page is chosen by the policy itself, and the policy learns its outcomes at the
+    estimated `rates` (a row for each level), as batches of bandits are planned with hallucinated
+    feedback (Desautels, Krause and Burdick 2014). The state is not changed.
 
-    The rounds are those of `visitors`, a row each, in turn: by default of such as the state has
+    The rounds are those of `visitors`, a row each, in turn: by default like those the state has
     seen. Within `rules` the average is that of the probabilities, so that the rules hold for it.
 
     >>> from slotwise.policies import PacedBayes

@@ -1,4 +1,4 @@
-"""What every policy is: settings that start a state, and two compiled functions on it.
+"""The contract of policies: settings that start a state, and two compiled functions on it.
 
 Used by most of the package.
 """
@@ -25,17 +25,17 @@ Visitor = NDArray[np.int64]
 NOBODY: Visitor = np.zeros(0, np.int64)
 """A visitor without known features, where no features are declared."""
 NO_SLOTS: Links = np.zeros(0, np.int64)
-"""The slots of links whose slots are not known, as where feedback comes as counts."""
+"""The slots of links whose slots are not known, for example in counts."""
 
 
 class Feedback(Enum):
-    """What a policy must be given to know what its page views have taught."""
+    """The feedback that a policy needs."""
 
     COUNTS = "counts"
-    """Totals per link, without the pages they came from, in any order."""
+    """Totals per link, without their pages, in any order."""
     COUNTS_IN_ORDER = "counts in order"
     """Totals per link in the order in which pages settle; best page by page, since a batch is
-    taken in as one step."""
+    learned as one step."""
     PAGES = "pages"
     """Every page with the probabilities of its links, in any order."""
     PAGES_IN_ORDER = "pages in order"
@@ -56,23 +56,23 @@ PARAMETERS = {
     "rank": ("state", "links", "worth"),
     "note_open": ("state", "level", "links", "n_views"),
 }
-"""What `choose`, `learn`, `rank` and `note_open` of a policy are called with."""
+"""The parameters of `choose`, `learn`, `rank` and `note_open`."""
 
 
 @hot
 def rank_alike(state: Any, links: Links, worth: Floats) -> None:
-    """Take all links of the page to be worth the same: their order is random."""
+    """Write equal scores for all links of the page: their order is random."""
     for k in range(len(links)):
         worth[k] = 0.0
 
 
 @hot
 def ignore_open(state: Any, level: int, links: Links, n_views: float) -> None:
-    """Do not use page views whose feedback has yet to come."""
+    """Ignore page views whose feedback is open."""
 
 
 def _parameters(function: Any) -> list[str] | None:
-    """Return the names of a function's parameters; None where their number is open."""
+    """Return the names of a function's parameters; None if their number is variable."""
     function = getattr(function, "__func__", function)
     if function is None:
         return None
@@ -91,7 +91,7 @@ class State(Protocol):
 
 
 class Estimates(NamedTuple):
-    """What a policy expects of each link when it solves the floor program; read-only arrays.
+    """A policy's estimates of each link in the floor program; read-only arrays.
 
     `demands` has one row for each floor of the problem where there are several.
     """
@@ -113,45 +113,45 @@ class Policy:
     """Settings of a policy: a frozen dataclass with two functions on the state it starts.
 
     A policy answers one question: with what probability should each link be on the page?
-    `choose(state, visitor, rng)` writes the answer for one visitor into `state.mix`; the one
-    shared rounding (`slotwise.selection.draw_page`) turns it into exactly `n_slots` links.
-    `learn(state, visitor, level, links, slots, probabilities, views, outcomes)` takes in what
-    happened at one level of feedback: for each of `links` the slot and the probability it was
-    shown with, how many page views of this visitor are settled at this level and the sum of the
-    level's outcome over them (level 0: clicks; the last level: revenue in [0, 1] a view). Outcomes
-    with 0 views belong to views that were counted before.
+    `choose(state, visitor, rng)` writes the answer for one visitor into `state.mix`; the one shared
+    rounding (`slotwise.selection.draw_page`) turns it into exactly `n_slots` links. `learn(state,
+    visitor, level, links, slots, probabilities, views, outcomes)` learns feedback of one level: for
+    each of `links` the slot and the probability it was shown with, how many page views of this
+    visitor are settled at this level and the sum of the level's outcome over them (level 0: clicks;
+    the last level: revenue in [0, 1] per view). Outcomes with 0 views belong to views that were
+    counted before.
 
-    `visitor` has one whole number a feature: its value's place in the list of all values
-    (`slotwise.features`). It is empty where the problem has no features, and a policy that does
-    not use it ignores it. Where slots differ, `views` are weighted by the slot: a view in a slot
-    of weight 1.5 counts as 1.5 views. `slots` is empty where slots are not known.
+    `visitor` has one whole number per feature: its value's place in the list of all values
+    (`slotwise.features`). It is empty where the problem has no features, and a policy that does not
+    use it ignores it. Where slots differ, `views` are weighted by the slot: a view in a slot of
+    weight 1.5 counts as 1.5 views. `slots` is empty where slots are not known.
 
-    Where slots differ, `rank(state, links, worth)` writes what each of some links is worth to the
+    Where slots differ, `rank(state, links, worth)` writes the score of each of some links for the
     visitor of the last `choose`, in any unit; the page is ordered by it
-    (`slotwise.selection.page_order`). Policies without one show their links in random order.
+    (`slotwise.selection.page_order`). Policies without `rank` show their links in random order.
 
     Where feedback is late, `note_open(state, level, links, n_views)` records page views with these
-    links whose feedback at a level has yet to come, and with `-n_views` that it has, just before
-    `learn`. Policies without one do not use what is on its way.
+    links whose feedback at a level is open, and removes them with `-n_views` just before `learn`.
+    Policies without `note_open` ignore open page views.
 
     All are plain functions in the subset of Python that numba compiles, decorated with
-    `slotwise.policies.compiled`, and stand as class attributes. A function that cannot be
-    compiled works everywhere too, only slower.
+    `slotwise.policies.compiled`, and are class attributes. A function that cannot be compiled
+    works, too, but is slower.
 
-    What a state knows, apart from how it is arranged for speed, is its `knowledge`: named
+    What a state has learned, without the arrays that only serve speed, is its `knowledge`: named
     arrays that are saved, moved to a changed pool and restored. Arrays whose last axis has one
-    entry a link are named in `per_link`.
+    entry per link are named in `per_link`.
 
     Laws, tested for every registered policy by `slotwise.testing.PolicyContract`:
 
-    - probabilities lie in [0, 1] and sum to `n_slots`; exactly `n_slots` different links show
+    - probabilities are in [0, 1] and sum to `n_slots`; exactly `n_slots` different links are shown
     - `choose` changes nothing that `learn` depends on; the same seed gives the same pages
     - `learn` reads only the links given and takes visitor and probabilities from the round
       itself, so feedback may arrive late, in batches, level by level and out of order
-    - what is learned of one visitor depends only on the visitors that the policy was given
-    - outcomes may exceed views, since a view in a bad slot counts as a small part of a view
+    - what is learned about one visitor depends only on the visitors given to the policy
+    - outcomes may exceed views, since a view in a bad slot counts as a fraction of a view
     - a policy that `keeps_floor` shows pages with the floor's clicks once rates are known
-    - a state survives save and load, and moves to a changed pool without touching what is
+    - a state survives save and load, and moves to a changed pool without changing what is
       known of the links that stay
     - `n_slots == n_links`, one link, equal values everywhere, a floor out of reach all work
     - ties are broken at random, and only among the links that tie at the boundary
@@ -164,22 +164,22 @@ class Policy:
     note_open: ClassVar[Callable[[Any, int, Links, float], None]] = staticmethod(ignore_open)
     choose_within: ClassVar[Any] = None
     """`choose_within(state, visitor, rng, rules)`, for a policy that solves a program of its own:
-    it leaves a page within the `PageRules` in their `probabilities`. Without it, rules are kept by
-    `slotwise.policies.within_rules`."""
+    it writes a page within the `PageRules` to their `probabilities`. Without it,
+    `slotwise.policies.within_rules` enforces the rules."""
     ranks_all: ClassVar[bool] = False
-    """Whether `rank` writes the scores by which `choose` takes the links of its page."""
+    """Whether `rank` writes the scores by which `choose` selects the links of its page."""
     needs: ClassVar[Any] = Feedback.COUNTS
     """The `Feedback` it needs."""
     per_link: ClassVar[frozenset[str]] = frozenset()
-    """Names of the knowledge whose last axis has one entry a link."""
+    """Names of the knowledge whose last axis has one entry per link."""
     ordered_knowledge: ClassVar[Any] = frozenset()
-    """Names of the knowledge that depends on the order of feedback, where it is needed in order:
-    a queue, which does not carry a surplus over. All other knowledge is the same in any order."""
+    """Names of the knowledge that depends on the order of feedback, such as a queue that discards a
+    surplus. All other knowledge is the same in any order."""
     refitted_knowledge: ClassVar[frozenset[str]] = frozenset()
-    """Names of the knowledge that is computed from several levels, as a price may be: it has seen
-    what had settled by then."""
+    """Names of the knowledge that is computed from several levels, such as a price: it depends on
+    what had settled at that time."""
     newer_knowledge: ClassVar[frozenset[str]] = frozenset()
-    """Names of the knowledge that states of earlier versions lack: it then starts anew."""
+    """Names of the knowledge that states of earlier versions lack: it then starts from nothing."""
     uses_visitors: ClassVar[bool] = False
     """Whether `choose` or `learn` reads the visitor: then it is given every visitor's features
     where the problem has some. A policy that does not declare it may get an empty visitor."""
@@ -188,17 +188,17 @@ class Policy:
     keeps_segment_floors: ClassVar[bool] = False
     """Whether it keeps floors for visitors with one value of a feature (`segment_floors`)."""
     moves_each_round: ClassVar[bool] = False
-    """Whether its pages are meant to follow each other, as with a queue that moves the price of
-    clicks every round: then one page is no plan for many views, but `average_ahead` is."""
+    """Whether each page depends on the previous ones, as with a queue that moves the price of
+    clicks every round: many views then need `average_ahead` instead of one page."""
     carries_surplus: ClassVar[bool] = False
-    """Whether a policy that moves each round sets a surplus of clicks off against a later debt. By
-    the outcomes of a few open views, which differ from version to version, others would always seem
-    to owe clicks: the service lets these learn when windows close."""
+    """Whether a policy that moves each round offsets a later debt with a surplus of clicks. Other
+    policies would always seem to owe clicks by the outcomes of a few open views, which differ from
+    version to version: in the service these learn when windows close."""
     uses_rng: ClassVar[bool] = True
-    """Whether `choose` looks at its generator. Set it to False where it does not: `choose` then
-    gets None, because unpacking a generator takes longer than choosing a page."""
+    """Whether `choose` uses its generator. Set it to False if it does not: `choose` then gets None,
+    because unpacking a generator takes longer than choosing a page."""
     samples: ClassVar[bool] = False
-    """Whether `choose` samples from a posterior; its page is certain only given the sample."""
+    """Whether `choose` samples from a posterior; its page is deterministic given the sample."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Refuse methods with other parameters than the contract's."""
@@ -215,7 +215,7 @@ class Policy:
 
     @classmethod
     def rng_of_choice(cls, rng: np.random.Generator) -> Any:
-        """Return what `choose` is given as its generator."""
+        """Return the generator argument of `choose`."""
         return rng if cls.uses_rng else None
 
     def for_problem(self, problem: Problem) -> Policy:  # noqa: ARG002 - overridden by some
@@ -223,7 +223,7 @@ class Policy:
         return self
 
     def for_knowledge(self, problem: Problem, knowledge: Mapping[str, Any]) -> Policy:  # noqa: ARG002 - overridden by some
-        """Return the policy that goes on with what was learned: the form that has learned it."""
+        """Return the form of the policy that has learned `knowledge`, to continue with it."""
         return self.for_problem(problem)
 
     def start(self, problem: Problem) -> State:
@@ -231,18 +231,18 @@ class Policy:
         raise NotImplementedError
 
     def plan_for(self, state: Any, n_rounds: float) -> Policy:  # noqa: ARG002 - overridden by some
-        """Return the policy with a horizon after so many rounds to come, if it uses one.
+        """Return the policy with a horizon `n_rounds` ahead, if it uses one.
 
-        States that it restores or moves then plan for it; `state` is one that has learned so far.
+        States that it restores or moves then plan for it; `state` is the present state.
         """
         return self
 
     def knowledge(self, state: Any) -> Knowledge:
-        """Return copies of the arrays that hold everything the state has learned."""
+        """Return copies of the arrays with everything the state has learned."""
         raise NotImplementedError
 
     def restore(self, problem: Problem, knowledge: Mapping[str, Floats]) -> State:
-        """Return the state that knows exactly `knowledge`."""
+        """Return the state that has learned exactly `knowledge`."""
         raise NotImplementedError
 
     def newcomer(self, knowledge: Knowledge) -> Knowledge:
@@ -267,15 +267,15 @@ class Policy:
         value: int,  # noqa: ARG002
         into: int,  # noqa: ARG002
     ) -> Knowledge | None:
-        """Return what would be known if visitors with one feature value had had another one.
+        """Return the knowledge as if visitors with one feature value had had another one.
 
-        Both are places of values of one feature; `value` is then free for other visitors. None
-        for a policy that cannot: words of open lists then have their places for good.
+        Both are places of values of one feature; `value` is then free for other visitors. None for
+        a policy that does not support it: words of open lists then keep their places.
         """
         return None
 
     def learning_only(self, state: Any) -> Any:
-        """Return the state without what only `choose` needs, where that takes much memory."""
+        """Return the state without parts that only `choose` needs, if they take much memory."""
         return state
 
     def visitors_seen(self, state: Any) -> NDArray[np.int64]:  # noqa: ARG002 - overridden by some
@@ -286,7 +286,7 @@ class Policy:
         return NOBODY[None]
 
     def estimates(self, state: Any) -> Estimates | None:  # noqa: ARG002 - overridden by some
-        """Return what goes into the floor program, or None for policies that solve none."""
+        """Return the inputs of the floor program, or None for policies that do not solve it."""
         return None
 
 
@@ -295,7 +295,7 @@ WEIGH_LEVELS = "con-ucb, lexp, paced-bayes and queue-ts weigh levels"
 
 
 def policy_for(policy: Policy, problem: Problem) -> Policy:
-    """Return the policy to start on a problem; refuse one that keeps only some of its floors.
+    """Return the policy to start on a problem; refuse one that supports only some of its floors.
 
     Policies that keep no floor at all play any problem, for comparison.
     """
@@ -323,7 +323,7 @@ def check_page(policy: Policy, mix: Mix, n_slots: int) -> None:
 
 
 def check_horizon(value: int | None) -> None:
-    """Refuse a horizon that is neither open nor a number of rounds."""
+    """Refuse a horizon that is neither None nor a number of rounds."""
     if value is not None:
         whole_number("horizon", value, at_least=1)
 
@@ -353,7 +353,7 @@ def require_no_rate_floors(policy_name: str, problem: Problem) -> None:
 
 
 def require_last_level_reward(policy_name: str, problem: Problem) -> None:
-    """Refuse a problem that is to earn more than its last level."""
+    """Refuse a problem with rewards on other levels than the last."""
     if not problem.rewards_last_level_only:
         rule = f"on {problem.levels[-1]!r} only, with weight 1, for {policy_name}"
         raise InvalidInput.of("rewards", rule, dict(problem.rewards), WEIGH_LEVELS)
@@ -390,7 +390,7 @@ def moved_counts(counts: Counts, problem: Problem, kept: NDArray[np.int64]) -> C
 
 
 class CountingPolicy(Policy):
-    """A policy whose knowledge is its counts: restoring replays them as one large batch."""
+    """A policy whose knowledge is its counts; they are restored as one large batch."""
 
     per_link: ClassVar[frozenset[str]] = frozenset({"views", "sums"})
 

@@ -1,10 +1,9 @@
-"""Posterior samples, drawn only for the links that can matter, with exactly the same law.
+"""Posterior samples, drawn only for the links that can matter, with exactly the same distribution.
 
-What a link brings at level j, given that it passed level j - 1, has a Beta posterior. Posterior
+The outcome of a link at level j, given that it passed level j - 1, has a Beta posterior. Posterior
 sampling draws all of them for every page and shows what is best for the draw. Most draws cannot
-matter: a link shown 5,000 times whose rate is far below the threshold will not be shown. So
-every posterior has a *cap* that a draw exceeds a few times in a hundred, and a page is drawn in
-steps:
+matter: a link shown 5,000 times whose rate is far below the threshold will not be shown. So every
+posterior has a *cap* that a draw exceeds a few times in a hundred, and a page is drawn in steps:
 
 1. Which draws lie above their caps? That is settled first, for all links, by rare events: the
    tail beyond the cap lies under an exponential envelope (a Beta density with b >= 1 and a >= 1
@@ -17,10 +16,10 @@ steps:
    again where they are), and compete.
 
 Steps 1 and 4 together draw from the posterior itself, and the threshold only rises as more links
-are drawn, so leaving out draws in step 3 changes the work and never the law of the page. A
-posterior that has no such tail (b < 1, or nearly nothing seen) has the cap 1 and is drawn more
-often. What is drawn, and in which order, follows from the counts alone: the same seed gives the
-same page, also after saving and loading. Used by `queue_ts`.
+are drawn, so leaving out draws in step 3 never changes the distribution of the page. A posterior
+that has no such tail (b < 1, or nearly no views) has the cap 1 and is drawn more often. What is
+drawn, and in which order, depends on the counts alone: the same seed gives the same page, also
+after saving and loading. Used by `queue_ts`.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from slotwise.problem import Problem
 from slotwise.selection.confidence import log_gamma
 
 CAP_SIGMAS = 1.7
-"""How many standard deviations above the mean a cap lies, before allowing for skewness."""
+"""Standard deviations from the mean to a cap, before a correction for skewness."""
 MOST_ABOVE = 0.07
 """No draw is above its cap more often than this; a cap that would be too low is 1."""
 
@@ -48,11 +47,11 @@ N_CHANGED, N_DRAWN = 0, 1
 class Posterior(NamedTuple):
     """Beta posteriors per level and link, their caps, and the draws for the present page.
 
-    `chance_above` is the envelope's mass beyond the cap as a part of `MOST_ABOVE`, `fall` how
-    fast it falls. `reach` is what was drawn for the present page where that is settled, else the
-    cap: `n_settled` levels of a link are, from the first on, and those marked `is_above`.
-    `candidates` are the links drawn at all levels and `compound[level]` what they bring.
-    `changed` are links whose counts moved since their posterior was computed.
+    `chance_above` is the envelope's mass beyond the cap as a share of `MOST_ABOVE`, `fall` its rate
+    of decay. `reach` is the draw for the present page if it is settled, otherwise the cap: the
+    first `n_settled` levels of a link are settled, and those marked `is_above`. `candidates` are
+    the links drawn at all levels and `compound[level]` their compound outcomes. `changed` are links
+    whose counts changed since their posterior was computed.
     """
 
     prior_hits: Floats
@@ -74,7 +73,7 @@ class Posterior(NamedTuple):
 
 
 def new_posterior(problem: Problem) -> Posterior:
-    """Return posteriors of nothing seen under uniform priors; all links count as changed."""
+    """Return uniform priors without observations; all links count as changed."""
     n_levels, n_links = problem.n_levels, problem.n_links
     shape = (n_levels, n_links)
     return Posterior(
@@ -108,10 +107,10 @@ def note_change(posterior: Posterior, link: int) -> None:
 
 @hot
 def trials_and_hits(evidence: Evidence, level: int, link: int) -> tuple[float, float]:
-    """Return how often a link was tried at a level and what it brought, faded to the last look.
+    """Return the discounted trials and outcomes of a link at a level.
 
-    Tried are the views that brought something at the level before; where fewer of them are
-    settled at this level, as with late revenue, their part of it.
+    Trials are the views with an outcome at the level before; if fewer of them are settled at this
+    level, as with late revenue, their settled share.
     """
     hits, trials = weighted_counts(evidence, level, link)
     if level > 0:
@@ -189,7 +188,7 @@ def start_draw(posterior: Posterior, rng: np.random.Generator) -> None:
 
 @hot
 def _draw_level(posterior: Posterior, link: int, rng: np.random.Generator) -> None:
-    """Draw the next level of a link, given that it is not above its cap unless it is (step 4)."""
+    """Draw the next level of a link, below its cap unless it is marked above (step 4)."""
     level = posterior.n_settled[link]
     if not posterior.is_above[level, link]:
         a, b = posterior.hits[level, link], posterior.misses[level, link]
@@ -202,7 +201,7 @@ def _draw_level(posterior: Posterior, link: int, rng: np.random.Generator) -> No
 
 @hot
 def _add_drawn(posterior: Posterior, link: int) -> None:
-    """Put a link whose levels are all drawn among the candidates."""
+    """Add a link whose levels are all drawn to the candidates."""
     entry = posterior.sizes[N_DRAWN]
     posterior.candidates[entry] = link
     passed = 1.0
@@ -214,7 +213,7 @@ def _add_drawn(posterior: Posterior, link: int) -> None:
 
 @hot
 def draw_links(posterior: Posterior, least: float, rng: np.random.Generator) -> int:
-    """Draw every link of which `posterior.worth` is at least `least` (step 2); count them."""
+    """Draw every link whose `posterior.worth` is at least `least` (step 2); return their number."""
     n_levels = len(posterior.cap)
     for link in range(len(posterior.worth)):
         if posterior.worth[link] >= least:
@@ -236,7 +235,7 @@ def _most_worth(posterior: Posterior, link: int, level_worth: Floats) -> float:
 def draw_reachable(
     posterior: Posterior, level_worth: Floats, least: float, rng: np.random.Generator
 ) -> int:
-    """Draw every link that may be worth `least`, until it no longer may (step 3).
+    """Draw every link that may be worth `least`, until that is excluded (step 3).
 
     A link is worth theta_1 (w_1 + theta_2 (w_2 + ...)) with w = `level_worth`. Returns how many
     links are drawn at all levels.
@@ -261,7 +260,7 @@ def draw_reachable(
 
 @hot
 def mean_worth(posterior: Posterior, level_worth: Floats) -> None:
-    """Write into `posterior.worth` what each link is worth on average."""
+    """Write the mean value of each link to `posterior.worth`."""
     worth = posterior.worth
     for link in range(len(worth)):
         worth[link] = 0.0
@@ -276,21 +275,21 @@ def mean_worth(posterior: Posterior, level_worth: Floats) -> None:
 #     mean = sum w p / sum w,   variance = sum w p^2 / sum w - mean^2 - sum w noise / sum w
 #     prior Beta(a, b) of this mean and variance, the smaller of a and b kept within [1/2, 2]
 #
-# Data collected by a policy are no random sample: good links are shown often, and links that had
-# bad luck are left with few views. Three things keep the fit from confirming itself:
+# Data collected by a policy are not a random sample: good links are shown often, and links that had
+# bad luck have few views. Three measures prevent the fit from confirming itself:
 #
-# - a link counts for more as more is known of it, so bad luck with few views counts little; the
+# - a link has more weight the more views it has, so bad luck with few views counts little; the
 #   good links, shown most, count most, so the prior mean is rather too high than too low
 # - the spread is never less than 1 / sqrt(2) of the mean (of its distance to 1, where that is
-#   nearer): a prior that narrow would shut out links that are better than the rest, for good
-# - a tenth of an imagined link from the uniform prior is always among them
+#   nearer): a narrower prior would permanently exclude links that are better than the rest
+# - a tenth of a pseudo-link from the uniform prior is always included
 #
 # The prior is a function of the counts alone, rounded to steps of 10 % so that it moves seldom;
 # sums over the pool are kept up to date by the links that change.
 
 
 HALF_TRUSTED = 10.0
-"""After so many trials a link counts for half of one that is known."""
+"""Trials after which a link has half its full weight."""
 LEAST_SHAPE, MOST_SHAPE = 0.5, 2.0
 STEP = 0.1
 IMAGINED = 0.1
@@ -308,7 +307,7 @@ class PoolPrior(NamedTuple):
 
 
 def new_pool_prior(problem: Problem, prior: str) -> PoolPrior:
-    """Return the sums of a pool of which nothing is known."""
+    """Return the sums of a pool without observations."""
     return PoolPrior(
         is_fitted=prior == "fitted",
         parts=np.zeros((4, problem.n_levels, problem.n_links)),
@@ -324,7 +323,7 @@ def _put(pool: PoolPrior, kind: int, level: int, link: int, part: float) -> None
 
 @hot
 def count_link(pool: PoolPrior, level: int, link: int, trials: float, hits: float) -> None:
-    """Let a link count for what is known of it now; with less than two trials, for nothing."""
+    """Update a link's part of the sums; a link with less than two trials has none."""
     weight = rate = noise = 0.0
     if trials >= 2.0:
         weight = trials / (trials + HALF_TRUSTED)

@@ -1,24 +1,23 @@
-"""The price of a floor: what the posterior means say it is, corrected by the clicks that came.
+"""The price of a floor: the price at the posterior means, corrected by the clicks received.
 
-    price    = b0 [expected + s Q / (v sqrt(floor t))]+,   b0 what a click of the pool earns
-    s        = max(1, sqrt(expected))
-    expected = the price of the floor program on the posterior means, in b0, at most 20
-    Q        = owed + reserve
-    owed    <- max(owed + floor - clicks of the page, -4 sqrt(floor t))
-    reserve <- [reserve +- sqrt(floor / t) / 4]+,   + while something is owed, - otherwise
+    price    = b0 [expected + s Q / (v sqrt(floor t))]+,   b0 the pool's revenue per click s
+    = max(1, sqrt(expected)) expected = the price of the floor program on the posterior means, in
+    b0, at most 20 Q        = owed + reserve owed    <- max(owed + floor - clicks of the page, -4
+    sqrt(floor t)) reserve <- [reserve +- sqrt(floor / t) / 4]+,   + while something is owed, -
+    otherwise
 
-Of the two parts the first is right in the long run and steady; the second makes up for what is
-wrong with it, as it is while the page explores. Clicks vary by sqrt(floor t) whatever the policy
-does, so that is the scale of Q: a surplus, too, lowers the price until it is used up. Only
-a surplus of four standard deviations is remembered: a floor that has cost nothing for a long time
-is kept from the first page views on in which it binds again. The reserve ends a debt that lasts
-because `expected` is too low; sqrt(floor / t) / 4 a page adds up to half a standard deviation.
-The more a click costs already, the more the price must move to bring another one, so s grows with
-the expected price; its root, since in proportion to it the price swings.
+The first part is steady and correct in the long run; the second corrects its errors, for example
+while the page explores. Clicks vary by sqrt(floor t) under any policy, so that is the scale of Q: a
+surplus, too, lowers the price until it is used up. A surplus is limited to four standard
+deviations, so that a floor that was slack for a long time is kept from the first page views in
+which it binds again. The reserve ends a debt that lasts because `expected` is too low; sqrt(floor /
+t) / 4 per page adds up to half a standard deviation. The more a click costs, the more the price
+must move to get another one, so s grows with the expected price; with its root, since the price
+oscillates if s is proportional to it.
 
-The cap on `expected` is for pools of which too little is known to reach the floor at all. Clicks
-are then nearly all that counts at twenty times what a click earns; a debt that goes on raises the
-price further. Used by `paced_bayes`, `paced_bayes_visitors`, `queue_ts` and `visitor_pages`.
+The cap on `expected` is for pools with too few observations to reach the floor at all. At twenty
+times the revenue of a click, clicks are nearly all that counts; a lasting debt raises the price
+further. Used by `paced_bayes`, `paced_bayes_visitors`, `queue_ts` and `visitor_pages`.
 """
 
 from __future__ import annotations
@@ -40,12 +39,12 @@ from slotwise.selection.top_page import top_page
 #     Q <- [Q + h pages - outcomes]+          as page views settle
 #     score of a link = reward + (Q / V) * what it brings of the floor's level
 #
-# A queue grows while the page falls short of its floor and shrinks while it brings more, so by
-# induction the shortfall so far never exceeds it. Q / V estimates the floor's shadow price:
-# V = sqrt(T), or the root of the rounds settled so far where no horizon is known.
+# A queue grows while pages fall short of the floor and shrinks while they exceed it, so by
+# induction the shortfall so far never exceeds it. Q / V estimates the floor's shadow price: V =
+# sqrt(T), or the root of the rounds settled so far where no horizon is known.
 #
-# A *paced* queue (`patience` above 0) takes V = patience sqrt(h t), the root of what the floor
-# has promised so far, and its reserve, the part of Q that is not owed, grows with that root:
+# A *paced* queue (`patience` above 0) uses V = patience sqrt(h t), the root of the clicks promised
+# so far, and its reserve, the part of Q that is not owed, grows with that root:
 #
 #     Q <- [Q + h pages - outcomes + growth]+
 #     growth = reserve / (2t) + sqrt(h / t) / 4 while something is owed,   reserve = [Q - owed+]+
@@ -54,9 +53,9 @@ from slotwise.selection.top_page import top_page
 # price * V, and without a reserve only debt makes it longer: the page would owe price * V for
 # ever. The term adds up to V / 2, so that a price of up to a half is reached without debt.
 #
-# Pages are settled views over slots, so a batch of page views counts as what it is, and late
-# feedback moves the queue when it settles. A batch that mixes good and bad pages is taken in as
-# one: the order of rounds matters to a queue, which does not carry a surplus over.
+# Pages are settled views over slots, so batches are counted correctly, and late feedback moves the
+# queue when it settles. A batch of good and bad pages is one step: the order of rounds matters to a
+# queue, since it discards a surplus.
 #
 # A floor on the part of one level that reaches the next, C^j - rate C^(j-1), owes `rate` of what
 # the level before brought until its own level has settled.
@@ -67,11 +66,11 @@ DEBT_GROWTH = 0.25
 
 
 class Queues(NamedTuple):
-    """One queue a floor, and what a unit of each level is worth because of them.
+    """One queue per floor, and the value of a unit of each level that results from them.
 
-    Floor f asks for `least[f]` of level `levels[f]` a page, less `rates[f]` of the level before.
-    `owed` is what all settled pages together lack. `root_horizon` is zero where the horizon is
-    not known, `patience` where the queues are not paced.
+    Floor f requires `least[f]` of level `levels[f]` per page, less `rates[f]` of the level before.
+    `owed` is the total shortfall of all settled pages. `root_horizon` is zero if the horizon is not
+    known, `patience` if the queues are not paced.
     """
 
     lengths: Floats
@@ -87,7 +86,7 @@ class Queues(NamedTuple):
 
 
 def new_queues(problem: Problem, horizon: int | None = None, patience: float = 0.0) -> Queues:
-    """Return empty queues, one for each floor that asks for something."""
+    """Return empty queues, one for each floor above 0."""
     floors = problem.active_floors
     return Queues(
         lengths=np.zeros(len(floors)),
@@ -121,7 +120,7 @@ def paced_length(
 def queue_outcomes(
     queues: Queues, level: int, views: Floats, outcomes: Floats, rounds: Floats
 ) -> None:
-    """Let the queues of a level grow by what its page views owe and shrink by what came.
+    """Add what page views owe to the queues of a level and subtract their outcomes.
 
     `rounds` are those settled at each level, the present ones included.
     """
@@ -142,9 +141,9 @@ def queue_outcomes(
 
 @inner
 def price_levels(queues: Queues, rounds: Floats, coming: Floats) -> None:
-    """Compute what a unit of each level is worth: its reward and the queues it shortens.
+    """Compute the value of a unit of each level: its reward and the prices of its queues.
 
-    `coming` is what open pages are expected to add to each queue; less where it is negative.
+    `coming` is the expected change of each queue by open pages; it may be negative.
     """
     root = queues.root_horizon if queues.root_horizon > 0.0 else math.sqrt(max(1.0, rounds[0]))
     for level in range(len(queues.worth)):
@@ -158,10 +157,10 @@ def price_levels(queues: Queues, rounds: Floats, coming: Floats) -> None:
 
 
 class QueuePolicy(EvidencePolicy):
-    """A policy whose state holds `evidence` and `queues`; the queues are part of what it knows.
+    """A policy whose state has `evidence` and `queues`; the queues are part of its knowledge.
 
-    `knowledge(state)["queue"]` is what the page owes, in clicks for the click floor: no page
-    has ever fallen further behind its floor than that.
+    `knowledge(state)["queue"]` is what the page owes, in clicks for the click floor: the shortfall
+    never exceeds it.
     """
 
     needs: ClassVar[Any] = Feedback.COUNTS_IN_ORDER
@@ -178,7 +177,7 @@ class QueuePolicy(EvidencePolicy):
         return known
 
     def restore_beyond_counts(self, state: Any, knowledge: Mapping[str, Floats]) -> None:
-        """Give `state` the queues of `knowledge`."""
+        """Restore the queues of `state`."""
         state.queues.lengths[:] = knowledge["queue"]
         if state.queues.patience > 0.0:
             state.queues.owed[:] = knowledge["owed"]
@@ -200,20 +199,20 @@ class QueuePolicy(EvidencePolicy):
 
 
 MAX_EXPECTED = 20.0
-"""The largest expected price, in what an outcome of the floor's level earns on average."""
+"""The largest expected price, in units of the mean revenue of an outcome of the floor's level."""
 
 MAX_STEPS = 100
 """More steps than the search for a price needs."""
 
 MAX_CREDIT = 4.0
-"""The largest surplus that is remembered, in roots of what the floor has promised."""
+"""The largest surplus, in roots of the clicks promised so far."""
 
 
 @inner
 def correct_queues(
     queues: Queues, level: int, views: Floats, outcomes: Floats, rounds: Floats
 ) -> None:
-    """Add page views to the queues of a level; a queue may be negative: a surplus.
+    """Add page views to the queues of a level; a negative queue is a surplus.
 
     `rounds` are those settled at each level, the present ones included.
     """
@@ -238,10 +237,10 @@ def correct_queues(
 
 @inner
 def priced(queues: Queues, floor: int, expected: float, rounds: Floats, open_debt: float) -> float:
-    """Return the price of a floor in units of what an outcome of its level earns.
+    """Return the price of a floor in units of the revenue of an outcome of its level.
 
-    `open_debt` is what pages whose feedback has yet to come are expected to owe: without it the
-    price would rise while clicks are on their way, and overshoot when they come.
+    `open_debt` is the expected debt of open pages: without it the price would rise while their
+    clicks are pending, and overshoot when they arrive.
     """
     promised = queues.least[floor] * (rounds[queues.levels[floor]] + 1.0)
     correction = (queues.lengths[floor] + open_debt) / (queues.patience * math.sqrt(promised))
@@ -252,11 +251,11 @@ def priced(queues: Queues, floor: int, expected: float, rounds: Floats, open_deb
 def expect_price(
     value: Floats, brought: Floats, n_slots: int, least: float, most: float, search: Search
 ) -> float:
-    """Return the price at which the best pages bring just `least`, at most `most`.
+    """Return the price at which the best pages just reach `least`, at most `most`.
 
-    `value` is what each link is worth without this floor, `brought` what it brings towards it. The
-    search is that of `slotwise.selection.price_search` where ties do not matter: a page with too
-    little and one with enough are two lines, and the next price is where they meet.
+    `value` is each link's value without this floor, `brought` its contribution to it. The search is
+    that of `slotwise.selection.price_search` without ties: a page with too little and one with
+    enough are two lines, and the next price is where they intersect.
     """
     entries = Entries(value, brought, len(value))
     few_value, few = top_page(entries, n_slots, Objective(1.0, 0.0), search)
@@ -279,15 +278,15 @@ def expect_price(
     return min(price, most)
 
 
-#     Q_s <- the paced queue of `floors.queue`, over page views of visitors of segment s
+#     Q_s <- the paced queue above, over page views of visitors of segment s
 #     price of a click for visitor x = price of the floor for all + sum of prices of x's segments
 #
-# A floor on the average page view may starve a small segment; a floor of its own cannot be bought
-# off with clicks of other visitors.
+# A floor on the average page view may leave a small segment without clicks; its own floor cannot be
+# met by clicks of other visitors.
 
 
 OF_SEGMENTS = ("segment_queue", "segment_owed", "segment_rounds")
-"""What is known of the floors of segments, as it is saved."""
+"""Names of the saved state of the floors of segments."""
 
 
 class SegmentFloors(NamedTuple):
@@ -313,7 +312,7 @@ def new_segment_floors(problem: Problem, patience: float) -> SegmentFloors:
 
 
 def segment_knowledge(floors: SegmentFloors) -> dict[str, Floats]:
-    """Return what is known of the floors, by the names under which it is saved."""
+    """Return the state of the floors, by the names under which it is saved."""
     arrays = (floors.queues.lengths, floors.queues.owed, floors.rounds)
     return dict(zip(OF_SEGMENTS, arrays, strict=True))
 
@@ -339,7 +338,7 @@ def _belongs(visitor: Visitor, place: int) -> bool:
 
 @hot
 def queue_clicks(floors: SegmentFloors, visitor: Visitor, views: Floats, outcomes: Floats) -> None:
-    """Let the queues of a visitor's segments grow by what is owed and shrink by the clicks."""
+    """Add what is owed to the queues of a visitor's segments and subtract the clicks."""
     if len(floors.places) == 0:
         return
     n_views = 0.0
@@ -361,14 +360,14 @@ def queue_clicks(floors: SegmentFloors, visitor: Visitor, views: Floats, outcome
 
 @hot
 def floor_price(floors: SegmentFloors, floor: int) -> float:
-    """Return what a click of a visitor of its segment is worth for one floor."""
+    """Return the price of a click of a visitor of its segment for one floor."""
     promised = floors.queues.least[floor] * (floors.rounds[floor] + 1.0)
     return floors.queues.lengths[floor] / (floors.queues.patience * math.sqrt(promised))
 
 
 @hot
 def price_clicks(floors: SegmentFloors, visitor: Visitor) -> float:
-    """Return what a click is worth for the floors of a visitor's segments."""
+    """Return the total price of a click for the floors of a visitor's segments."""
     price = 0.0
     for floor in range(len(floors.places)):
         if _belongs(visitor, floors.places[floor]):

@@ -53,10 +53,10 @@ FIRST_DRAWS = 3
 
 
 class QueueTSState(NamedTuple):
-    """Evidence, the posteriors of all links, and the queues that weigh what is drawn from them.
+    """Evidence, the posteriors of all links, and the queues that weight their draws.
 
-    `pool` is the prior that links share. `coming` is what pages whose feedback has yet to come are
-    expected to add to each queue.
+    `pool` is the prior that links share. `coming` is the expected change of each queue by open
+    pages.
     """
 
     evidence: Evidence
@@ -72,7 +72,7 @@ class QueueTSState(NamedTuple):
 
 @hot
 def refresh(state: QueueTSState) -> None:
-    """Let every posterior be computed again before the next page."""
+    """Mark every posterior to be recomputed before the next page."""
     for link in range(len(state.posterior.is_changed)):
         note_change(state.posterior, link)
 
@@ -104,10 +104,10 @@ def _refresh_from_evidence(state: QueueTSState) -> None:
 
 @hot
 def _draw_first(state: QueueTSState, rng: np.random.Generator) -> int:
-    """Start the draw of a page with the links that are worth most on average; count them.
+    """Start the draw of a page with the links of the highest mean values; return their number.
 
-    They are more than a page: the threshold that they set is then close to the final one. The
-    list of changed links is cleared.
+    They are more than a page, so that their threshold is close to the final one. The list of
+    changed links is cleared.
     """
     posterior, search = state.posterior, state.mean_search
     for k in range(posterior.sizes[N_CHANGED]):
@@ -123,7 +123,7 @@ def _draw_first(state: QueueTSState, rng: np.random.Generator) -> int:
 
 @hot
 def _page_of_candidates(state: QueueTSState, n_candidates: int) -> float:
-    """Find the best page among what was drawn; return the worth of its last link."""
+    """Find the best page among the drawn links; return the value of its last link."""
     compound, worth, search = state.posterior.compound, state.queues.worth, state.search
     for entry in range(n_candidates):
         state.score[entry] = 0.0
@@ -136,7 +136,7 @@ def _page_of_candidates(state: QueueTSState, n_candidates: int) -> float:
 
 @hot
 def _expect_open(state: QueueTSState, level: int) -> float:
-    """Return the outcomes of a level that open views are expected to bring, at present means."""
+    """Return the expected outcomes of open views at a level, at the present means."""
     opened, expected = state.evidence.open_views[level], 0.0
     hits, misses = state.posterior.hits, state.posterior.misses
     for link in range(len(opened)):
@@ -150,7 +150,7 @@ def _expect_open(state: QueueTSState, level: int) -> float:
 
 @hot
 def _expect_queues(state: QueueTSState) -> None:
-    """Write what open pages are expected to add to each queue."""
+    """Write the expected change of each queue by open pages."""
     evidence, queues = state.evidence, state.queues
     for floor in range(len(state.coming)):
         level, debt = queues.levels[floor], 0.0
@@ -163,7 +163,7 @@ def _expect_queues(state: QueueTSState) -> None:
 
 @hot
 def note_open(state: QueueTSState, level: int, links: Links, n_views: float) -> None:
-    """Count page views whose feedback at a level has yet to come."""
+    """Count page views whose feedback at a level is open."""
     count_open(state.evidence, level, links, n_views)
 
 
@@ -181,7 +181,7 @@ def choose(state: QueueTSState, visitor: Visitor, rng: np.random.Generator) -> N
 
 @hot
 def rank(state: QueueTSState, links: Links, worth: Floats) -> None:
-    """Write what links are worth on average, at the price of the page chosen last."""
+    """Write the mean values of links at the price of the page chosen last."""
     level_worth, posterior = state.queues.worth, state.posterior
     for k in range(len(links)):
         worth[k] = 0.0
@@ -201,7 +201,7 @@ def learn(
     views: Floats,
     outcomes: Floats,
 ) -> None:
-    """Count, and let the queues grow or shrink."""
+    """Count, and update the queues."""
     count_rounds(state.evidence, level, views)
     for k in range(len(links)):
         add_views(state.evidence, level, links[k], views[k], outcomes[k])
@@ -213,26 +213,25 @@ def learn(
 
 @dataclass(frozen=True)
 class QueueTS(QueuePolicy):
-    """Queue-TS: draw what every link may bring, price clicks by the queue, show the best.
+    """Queue-TS: sample the rates of every link, price clicks by the queue, show the best.
 
         a ~ Beta(p + clicks, q + views - clicks),   b ~ Beta(r + revenue, s + clicks - revenue)
         show the L largest  V a b + Q a,   Q <- [Q + floor - clicks of the page]+
         V = sqrt(T), or sqrt(t) without a horizon
 
-    The shortfall never exceeds Q, which stays of the order of V; `knowledge(state)["queue"]`
-    reads it. Several floors, also on conditional rates, have a queue each; n levels draw one
-    conditional rate each. Draws are coherent: revenue never exceeds clicks. Outcomes inside
-    (0, 1) add their value to the one and the rest to the other count, which keeps the mean and
-    makes the posterior no narrower than that of clicks.
+    The shortfall never exceeds Q, which stays of the order of V; `knowledge(state)["queue"]` reads
+    it. Several floors, also on conditional rates, have a queue each; n levels draw one conditional
+    rate each. Draws are coherent: revenue never exceeds clicks. Outcomes inside (0, 1) add their
+    value to one count and the rest to the other, which preserves the mean and makes the posterior
+    no narrower than that of clicks.
 
-    Posterior sampling has small regret in practice and optimal regret in theory for such sums;
-    with the queue it keeps the floor from the first minutes. `prior="fitted"` learns from the
-    pool what an unknown link is like (see `knowledge.pool_prior`). `memory`, in rounds,
-    lets counts fade where rates drift. The order of rounds matters to a queue: give it page by
-    page what can be given so. Where feedback is late, Q counts what open pages are expected to
-    owe: otherwise it grows while clicks are on their way. Pages are drawn exactly as
-    if every link were sampled; links that cannot matter are not (see
-    `slotwise.policies.posterior`).
+    Posterior sampling has small regret in practice and optimal regret in theory for such sums; with
+    the queue it keeps the floor from the first minutes. `prior="fitted"` fits the prior of links to
+    the pool (`PoolPrior`). `memory`, in rounds, discounts old counts where rates drift. The order
+    of rounds matters to a queue: feed it page by page if possible. Where feedback is late, Q
+    includes the expected debt of open pages: otherwise it grows while their clicks are pending.
+    Pages have exactly the same distribution as if every link were sampled; links that cannot matter
+    are not (see `slotwise.policies.posterior`).
 
     >>> from slotwise.policies import NOBODY, NO_SLOTS
     >>> from slotwise.problem import Problem
@@ -263,7 +262,7 @@ class QueueTS(QueuePolicy):
         check_memory(self.memory)
 
     def start(self, problem: Problem) -> QueueTSState:
-        """Return empty queues and posteriors that are the prior."""
+        """Return empty queues and posteriors equal to the prior."""
         horizon = self.horizon if self.horizon is not None else problem.horizon
         queues = new_queues(problem, horizon)
         return QueueTSState(

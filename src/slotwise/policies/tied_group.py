@@ -1,4 +1,4 @@
-"""The links that tied at the end of the last page, kept from round to round.
+"""The links that tied at the end of the last page, cached from round to round.
 
 In a large pool thousands of links have the same counts, hence the same bounds, and tie at the end
 of the page, at any price. Listing them for every page costs more than everything else. While no
@@ -22,13 +22,13 @@ from slotwise.selection.mix import N_SURE, N_TIED, TIED_SLOTS, Mix
 from slotwise.selection.page_search import BLOCK, N_CANDIDATES, Search
 
 LEAST_POOL = 2_000
-"""In smaller pools listing the links that tie costs less than keeping them."""
+"""In smaller pools listing the links that tie costs less than caching them."""
 
 
 class TiedGroup(NamedTuple):
-    """How many links are in the group, and the place of each of them among `mix.tied`.
+    """The size of the group, and the index of each of its links in `mix.tied`.
 
-    `place` of a link that is not in the group says nothing: the link is not at that place.
+    `place` of a link that is not in the group is meaningless.
     """
 
     size: NDArray[np.int64]
@@ -42,13 +42,13 @@ def new_tied_group(n_links: int) -> TiedGroup:
 
 @inner
 def forget_group(group: TiedGroup) -> None:
-    """Let the group have no members."""
+    """Remove all members of the group."""
     group.size[0] = 0
 
 
 @inner
 def keep_group(group: TiedGroup, mix: Mix) -> None:
-    """Let the links that tie at the end of the page in `mix` be the group."""
+    """Make the links that tie at the end of the page in `mix` the group."""
     group.size[0] = 0 if len(group.place) < LEAST_POOL else mix.sizes[N_TIED]
     for k in range(group.size[0]):
         group.place[mix.tied[k]] = k
@@ -73,7 +73,7 @@ def leave_group(group: TiedGroup, links: Links, mix: Mix) -> None:
 def find_above_group(
     group: TiedGroup, score: Floats, n_slots: int, search: Search, mix: Mix
 ) -> bool:
-    """Put the links above the group into `search`; return whether the group fills the page up."""
+    """Put the links above the group into `search`; return whether the group fills the page."""
     size = group.size[0]
     if size < n_slots:
         return False
@@ -95,7 +95,7 @@ def find_above_group(
 
 @inner
 def list_from(score: Floats, least: float, listed: Links) -> int:
-    """List the links whose score is at least `least`, in order; return how many they are."""
+    """List the links whose score is at least `least`, in order; return their number."""
     n_listed = int64(0)
     for begin in range(int64(0), len(score), BLOCK):
         some = score[begin : begin + BLOCK]

@@ -16,7 +16,7 @@ from slotwise.selection.mix import INTEGRAL, N_TIED, TIED_SLOTS, Mix, new_mix, s
 
 
 class UniformState(NamedTuple):
-    """Counts, kept for reports, and a mix in which all links tie."""
+    """Counts, for reports, and a mix in which all links tie."""
 
     counts: Counts
     mix: Mix
@@ -46,7 +46,7 @@ def learn(
 
 @dataclass(frozen=True)
 class Uniform(CountingPolicy):
-    """Show every link with probability L / K, whatever happens.
+    """Show every link with probability L / K, regardless of feedback.
 
     >>> from slotwise.problem import Problem
     >>> Uniform().start(Problem(n_links=4, n_slots=2)).mix.sizes.tolist()
@@ -70,7 +70,7 @@ class Uniform(CountingPolicy):
 
 @dataclass(frozen=True)
 class FixedMix(CountingPolicy):
-    """Show link i with probability `probabilities[i]`, whatever happens.
+    """Show link i with probability `probabilities[i]`, regardless of feedback.
 
     With the solution of the floor program on the true rates this is the oracle x*.
 

@@ -1,16 +1,16 @@
-"""The pages of paced Bayes for every visitor, as they are at one moment.
+"""The pages of paced Bayes for every visitor, for one state of the policy.
 
-A service draws many pages from one version of what it knows. The queue would move the price of
-clicks with every page, so a version has the prices of its next rounds, played ahead with the
-visitors of the last minutes, and a visitor's page is the average over them:
+A service draws many pages from one version. The queue would move the price of clicks with every
+page, so a version has the prices of its next rounds, simulated with the visitors of the last
+minutes, and a visitor's page is the average over them:
 
     probability of link i for visitor x = mean over prices of [i among the L largest scores]
 
-Where segments have floors, a version has the prices of every round: that of the floor for all and
-that of each segment's floor. The prices of a visitor are their sums over the visitor's segments.
+Where segments have floors, a version has the prices of every round: of the floor for all and of
+each segment's floor. The prices of a visitor are sums over the visitor's segments.
 
-One dependent rounding of these probabilities draws the page, so they are exact given the visitor. A
-click's price is stored in units of revenue and used in sales. Used by `service`.
+One dependent rounding of these probabilities draws the page, so they are exact given the visitor.
+The price of a click is stored in units of revenue and used in units of sales. Used by `service`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from slotwise.selection.page_within_rules import best_within
 from slotwise.selection.share_slots import take_top_links
 
 N_PRICES = 16
-"""Prices of a version: the means of as many parts of the rounds ahead, in order of price."""
+"""Number of prices of a version: each is the mean of a part of the rounds ahead, by price."""
 
 
 class Open(NamedTuple):
@@ -64,14 +64,14 @@ class Open(NamedTuple):
 
 
 def copied_queues(queues: Queues) -> Queues:
-    """Return queues that go on by themselves."""
+    """Return an independent copy of queues."""
     return queues._replace(
         lengths=queues.lengths.copy(), owed=queues.owed.copy(), worth=queues.worth.copy()
     )
 
 
 def grouped_prices(prices: Floats) -> Floats:
-    """Return the means of `N_PRICES` parts of the prices, in order of price; one if all agree."""
+    """Return the means of `N_PRICES` parts of the prices, by price; one if all are equal."""
     if len(prices) < N_PRICES:
         return prices
     means: Floats = np.sort(prices).reshape(N_PRICES, -1).mean(axis=1)
@@ -81,7 +81,7 @@ def grouped_prices(prices: Floats) -> Floats:
 def _settle_segments(
     floors: SegmentFloors, pages: VisitorPages, visitors: NDArray[np.int64], open_views: Open
 ) -> None:
-    """Let the queues of segments settle open views, given by value and link.
+    """Settle open views, given by value and link, in the queues of segments.
 
     The last of these visitors who belongs to a segment represents all of it.
     """
@@ -94,7 +94,7 @@ def _settle_segments(
 
 
 MAX_KEPT_PRICES = 256
-"""Sets of segments whose prices a version keeps."""
+"""Number of sets of segments whose prices a version caches."""
 
 
 class PageBuffers(NamedTuple):
@@ -108,7 +108,7 @@ class PageBuffers(NamedTuple):
 
 
 class Prospect(NamedTuple):
-    """What a version expects of links, and buffers for one visitor."""
+    """The estimates of a version, and buffers for one visitor."""
 
     layout: PosteriorLayout
     sight: Sight
@@ -122,9 +122,9 @@ class Prospect(NamedTuple):
 
 
 def _bounded(open_views: Open) -> Open:
-    """Return open views of which no link has more of one value than it has in all.
+    """Return open views in which no link has more views of one value than in total.
 
-    Those of values are estimates: they fade instead of ending.
+    Views by value are estimates, since they decay gradually.
     """
     return open_views._replace(
         values=np.minimum(open_views.values, open_views.links[:, None, :].astype(np.float32))
@@ -133,7 +133,7 @@ def _bounded(open_views: Open) -> Open:
 
 @hot
 def add_page(mix: Mix, share: float, probabilities: Floats) -> None:
-    """Add a page that represents this share of page views to what links are shown with."""
+    """Add a page, weighted by this share of page views, to the probabilities of links."""
     for k in range(mix.sizes[N_SURE]):
         probabilities[mix.sure[k]] += share
     for k in range(mix.sizes[N_OPEN]):
@@ -145,7 +145,7 @@ def add_page(mix: Mix, share: float, probabilities: Floats) -> None:
 
 @hot
 def _look_at(prospect: Prospect, visitor: Visitor) -> None:
-    """Write what links bring a view of this visitor, and what is needed to score them."""
+    """Write the expected outcomes of links for this visitor, and the inputs of their scores."""
     posterior, rate = prospect.posterior, prospect.rate
     rate_for(prospect.layout, prospect.sight, posterior, visitor, prospect.n_slots)
     n_levels = len(rate)
@@ -168,7 +168,7 @@ def _choose_at(
     n_slots: int,
     buffers: PageBuffers,
 ) -> float:
-    """Write the average page over the prices; return the clicks it is expected to bring."""
+    """Write the average page over the prices; return its expected clicks."""
     _look_at(prospect, visitor)
     n_links = len(links)
     value, clicks = buffers.value[:n_links], buffers.clicks[:n_links]
@@ -224,7 +224,7 @@ def _play_ahead(
     buffers: PageBuffers,
     prices: Floats,
 ) -> None:
-    """Let the queues go on as if every page brought the clicks that are expected of it.
+    """Advance the queues as if every page got its expected clicks.
 
     A row of `prices` has the price of the floor for all, then that of each segment's floor.
     """
@@ -248,7 +248,7 @@ def _play_ahead(
 
 
 class VisitorPages:
-    """What a version shows to each visitor. Not safe for threads: it has buffers for one page."""
+    """The pages of a version for each visitor. Not thread-safe: it has buffers for one page."""
 
     def __init__(
         self, prospect: Prospect, prices: Floats, floor_places: tuple[int, ...] = ()
@@ -256,7 +256,7 @@ class VisitorPages:
         n_links = prospect.rate.shape[1]
         self.prospect = prospect
         self.rate: Floats = prospect.rate
-        """What each link brings a view of the visitor of the last page, by level."""
+        """Each link's expected outcome per view for the visitor of the last page, by level."""
         self.rewards = prospect.rewards
         self.prices = prices
         """With floors of segments a row for each round: the price for all, then of each floor."""
@@ -311,11 +311,11 @@ class VisitorPages:
         return page, float(expected)
 
     def look_at(self, visitor: Visitor) -> None:
-        """Write into `rate` what links bring a view of this visitor."""
+        """Write the expected outcomes of links for this visitor to `rate`."""
         switching(_look_at)(self.prospect, visitor)
 
     def scores(self, links: Links) -> Floats:
-        """Return what the links are worth to the visitor of the last page, at the mean price."""
+        """Return the scores of the links for the visitor of the last page, at the mean price."""
         rates: Any = self.rate[:, links]
         worth: Floats = self.rewards @ rates + float(self._last_prices.mean()) * rates[0]
         return worth
@@ -332,7 +332,7 @@ def prices_ahead(
     """Return the prices of the next rounds with these visitors, grouped to a few.
 
     With floors of segments they are not grouped: a row for each round, a column for each floor.
-    Views that are still open are first expected to bring their links' `click_rates`.
+    Open views are first settled with their links' `click_rates`.
     """
     open_views = _bounded(open_views)
     queues, held = copied_queues(state.queues), state.segment_floors
@@ -352,7 +352,7 @@ def prices_ahead(
 
 
 def pages_of(state: PacedBayesVisitorsState, open_views: Open, prices: Floats) -> VisitorPages:
-    """Return the pages of a state as it is, for views whose feedback is still open, too."""
+    """Return the pages of the present state, with open views taken into account."""
     regression, posterior = state.regression, state.posterior
     open_views = _bounded(open_views)
     seen = open_views.values[0].sum(axis=1, dtype=np.float64) / state.queues.n_slots

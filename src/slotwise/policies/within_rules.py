@@ -1,11 +1,11 @@
 """Let any policy choose a page within the rules of a problem.
 
 A policy whose `rank` writes the scores by which it takes its page (`ranks_all`) gets the best page
-within the rules at these scores, which is what it would choose if it knew of the rules. One that
-solves a program of its own has a `choose_within`. One that samples keeps the links of its page as
-far as the rules allow, and fills up with what it ranks highest. All others keep the proportions of
-their probabilities (`slotwise.selection.page_within_rules.project_within`). Used by `page_views`,
-`player` and `simulation`.
+within the rules at these scores. A policy that solves its own program has a `choose_within`. One
+that samples keeps the links of its page as far as the rules allow, and fills the rest with the
+links it ranks highest. All others keep the proportions of their probabilities
+(`slotwise.selection.page_within_rules.project_within`). Used by `page_views`, `player` and
+`simulation`.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _by_probabilities(choose: Any) -> Any:
 def choosing_within(policy: type[Policy]) -> Any:
     """Return `choose_within(state, visitor, rng, rules)` of a policy.
 
-    It leaves the probabilities of all links in `rules.probabilities`.
+    It writes the probabilities of all links to `rules.probabilities`.
     """
     if policy.choose_within is not None:
         return policy.choose_within
@@ -97,6 +97,6 @@ def choosing_within(policy: type[Policy]) -> Any:
 
 @hot
 def draw_within(rules: PageRules, rng: Any, shown: Any, drawn_with: Floats) -> None:
-    """Draw a page with the probabilities in `rules`; whole numbers hold on every page."""
+    """Draw a page with the probabilities in `rules`; integer rules hold on every page."""
     left = rules.other_page
     draw_by_groups(rules.probabilities, rules.links, rules.ends, left, rng, shown, drawn_with)
