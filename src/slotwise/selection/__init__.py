@@ -1,9 +1,9 @@
 """From estimates to links: confidence bounds, the floor program, its frontier, rounding.
 
-`solve` answers one floor program, `floor_program` keeps one warm from page to page,
-`several_floors`, `rules` and `solve_kinds` solve those with more floors, rules of pools or kinds of
-visitors, and `rounding` draws a page from probabilities. Everything hot is compiled and allocates
-nothing. Policies, player, evaluation and reports use it. It may import `compile` and the problem.
+`solve` solves one floor program, `floor_program` reuses one from page to page, `several_floors`,
+`rules` and `solve_kinds` solve those with more floors, rules of pools or kinds of visitors, and
+`rounding` draws a page from probabilities. Time-critical code is compiled and allocates nothing.
+Policies, player, evaluation and reports use it. It may import `compile` and the problem.
 """
 
 from slotwise.compile import compiled

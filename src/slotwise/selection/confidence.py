@@ -1,7 +1,7 @@
 """Confidence bounds: how high a rate may plausibly be, from (sum, count).
 
 Every bound is a function of the sum of outcomes in [0, 1], the number of settled views and one
-width parameter, so a policy picks one by name and the tests check each against its promise. Used by
+width parameter, so a policy selects one by name and the tests check the guarantee of each. Used by
 most of the package.
 """
 
@@ -48,8 +48,8 @@ def paper_upper(total: float, n_views: float, gamma: float, n_open: float = 0.0)
         R(m, n) = sqrt(gamma m / n) + gamma / n
         upper = min(1, mean + 2 R(mean, n + 1))
 
-    The feedback of `n_open` more views has yet to come (not in the paper). They narrow the bound
-    and leave the mean as it is: min(1, mean + 2 R(mean, n + open + 1)).
+    The feedback of `n_open` more views is open (not in the paper). They narrow the bound and do not
+    change the mean: min(1, mean + 2 R(mean, n + open + 1)).
 
     >>> paper_upper(0.0, 0.0, 22.0)
     1.0
@@ -92,9 +92,9 @@ def cucb_bonus(round_number: float) -> float:
 def _rate_at(mean: float, level: float) -> float:
     """Return the rate q above `mean` at which kl(mean, q) = level; mean in (0, 1).
 
-    Newton's method on d = q - mean, in which nothing cancels. kl is convex in q, so from a larger
-    q it comes down to the answer and never passes it. It starts at a bound on the answer: kl(m, q)
-    is at least 2 (q - m)^2, (q - m)^2 / (2 q) and (1 - m) ln 1/(1 - q) - H(m), with H the entropy.
+    Newton's method on d = q - mean, without cancellation. kl is convex in q, so from a larger q it
+    decreases to the answer and never passes it. It starts at a bound on the answer: kl(m, q) is at
+    least 2 (q - m)^2, (q - m)^2 / (2 q) and (1 - m) ln 1/(1 - q) - H(m), with H the entropy.
     """
     miss = 1.0 - mean
     above = min(level + math.sqrt(level * (level + 2.0 * mean)), math.sqrt(0.5 * level))
@@ -114,12 +114,12 @@ def _rate_at(mean: float, level: float) -> float:
 
 @hot
 def kl_upper(total: float, n_views: float, width: float) -> float:
-    """Return the largest rate that the outcomes do not rule out, by Chernoff's bound.
+    """Return the largest rate that the outcomes do not exclude, by Chernoff's bound.
 
         U = max { q >= m : n kl(m, q) <= width },   m = total / n
 
     For outcomes in [0, 1] it is exceeded by the true rate with probability at most e^-width.
-    Nothing seen gives 1.
+    Without views it is 1.
 
     >>> kl_upper(0.0, 0.0, 3.0)
     1.0
@@ -141,7 +141,7 @@ def kl_upper(total: float, n_views: float, width: float) -> float:
 
 @hot
 def kl_lower(total: float, n_views: float, width: float) -> float:
-    """Return the smallest rate that the outcomes do not rule out: 1 - kl_upper of the misses.
+    """Return the smallest rate that the outcomes do not exclude: 1 - kl_upper of the misses.
 
     >>> kl_lower(0.0, 100.0, 3.0)
     0.0
@@ -153,7 +153,7 @@ def kl_lower(total: float, n_views: float, width: float) -> float:
 def log_gamma(x: float) -> float:
     """Return ln Gamma(x) for x > 0, by Stirling's series above 9.
 
-    Written out, because Python and numba have different functions, which differ in the last bit.
+    Implemented here, because the functions of Python and numba differ in the last bit.
 
     >>> round(log_gamma(5.0), 12) == round(math.log(24.0), 12)
     True
@@ -175,7 +175,7 @@ def _anytime_width(total: float, n_views: float, width: float) -> float:
 
         width + ln Beta(1/2, 1/2) - ln Beta(s + 1/2, n - s + 1/2) - n H(s / n)
 
-    The mixture asks for about ln(n) / 2 more than a bound for one count.
+    The mixture needs about ln(n) / 2 more than a bound for one count.
     """
     misses = n_views - total
     log_beta = log_gamma(total + 0.5) + log_gamma(misses + 0.5) - log_gamma(n_views + 1.0)

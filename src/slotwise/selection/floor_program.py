@@ -1,4 +1,4 @@
-"""The floor program kept warm: exact, and its cost follows the links that changed.
+"""The floor program with a warm start: exact, at a cost that grows with the changed links.
 
     maximise value . x   subject to   clicks . x >= floor,  sum of x = n_slots,  0 <= x <= 1
 
@@ -9,11 +9,11 @@ two page views few links change, so price and threshold hardly move. The program
 - IN and OUT: links whose score was more than a margin away from the threshold,
 - BAND: the few links near it, the only ones searched.
 
-A score is linear in the price: a link that lies above a line at two prices lies above it at every
-price between. So IN and OUT are judged at the lowest and the highest price expected soon, against a
-line along which the threshold should move. While price and threshold stay within reach of that
-line, the band's optimum is the optimum: the certificate is checked on every solve, and when it
-fails the zones are drawn anew. Small pools are searched whole. Used by `policies`.
+A score is linear in the price: a link that is above a line at two prices is above it at every price
+between. So IN and OUT are determined at the lowest and the highest price expected soon, against a
+line along which the threshold should move. While price and threshold stay near that line, the
+band's optimum is the optimum: the certificate is checked on every solve, and if it fails the zones
+are recomputed. Small pools are searched completely. Used by `policies`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from slotwise.selection.top_page import TIE
 
 OUT, BAND, IN, TOP = range(4)
 
-# the sizes of TOP, IN and BAND have the places 0, 1 and 2: TOP less the zone
+# the sizes of TOP, IN and BAND have the indices 0, 1 and 2: TOP less the zone
 N_TOP, N_IN, N_BAND, STATUS, IS_DRAWN, PAIR, PAIR_OTHER, N_CHANGED, HAS_ZONES = range(9)
 VALUE_WEIGHT, LOW_PRICE, LOW_THRESHOLD, HIGH_PRICE, HIGH_THRESHOLD, MARGIN, PRICE, STEP = range(8)
 
@@ -67,7 +67,7 @@ class Program(NamedTuple):
 
 @inner
 def _leave_zone(program: Program, link: int, zone: int) -> None:
-    """Take a link out of the list of its zone; the last one of the list fills its place."""
+    """Remove a link from the list of its zone; the last link of the list replaces it."""
     if zone == OUT:
         return
     others = program.inner if zone == IN else program.mix.tied
@@ -111,7 +111,7 @@ def _zone_of(numbers: Floats, value: float, clicks: float) -> int:
 
 @inner
 def settle_changes(program: Program) -> None:
-    """Move every changed link to the zone where it belongs now."""
+    """Move every changed link to its present zone."""
     sizes, numbers = program.sizes, program.numbers
     for k in range(sizes[N_CHANGED]):
         link = program.changed[k]
@@ -136,7 +136,7 @@ def settle_changes(program: Program) -> None:
 
 @inner
 def place_zones(program: Program) -> None:
-    """Give every link below TOP its zone, without a branch for any of them."""
+    """Assign a zone to every link below TOP, without branches."""
     sizes, numbers, zone = program.sizes, program.numbers, program.zone
     value_weight, margin = numbers[VALUE_WEIGHT], numbers[MARGIN]
     low_price, low_threshold = numbers[LOW_PRICE], numbers[LOW_THRESHOLD]
@@ -168,11 +168,11 @@ def place_zones(program: Program) -> None:
 
 
 FIRST_MARGIN = 0.01
-"""How far from the threshold the first band reaches; later ones learn from the last."""
+"""Half-width of the first band around the threshold; later ones are adapted from the last."""
 
 
 SMALL = 600
-"""Pools up to this size have no zones: looking at all of their links costs less."""
+"""Pools up to this size have no zones: searching all of their links costs less."""
 
 
 def new_program(value: Floats, clicks: Floats) -> Program:
@@ -205,7 +205,7 @@ def new_program(value: Floats, clicks: Floats) -> Program:
 
 @inner
 def _note_change(program: Program, link: int) -> None:
-    """Let the next solve find the zone of a link; without zones only TOP matters."""
+    """Mark a link so that the next solve finds its zone; without zones only TOP matters."""
     may_be_top = (program.value[link] >= 1.0) | (program.clicks[link] >= 1.0)
     concerns_top = may_be_top | (program.zone[link] == TOP)
     if (concerns_top | (program.sizes[HAS_ZONES] == 1)) and not program.is_changed[link]:
@@ -216,14 +216,14 @@ def _note_change(program: Program, link: int) -> None:
 
 @inner
 def set_value(program: Program, link: int, value: float) -> None:
-    """Change the value of one link; the next solve takes it in."""
+    """Change the value of one link, for the next solve."""
     program.value[link] = value
     _note_change(program, link)
 
 
 @inner
 def set_clicks(program: Program, link: int, clicks: float) -> None:
-    """Change the clicks of one link; the next solve takes it in."""
+    """Change the clicks of one link, for the next solve."""
     program.clicks[link] = clicks
     _note_change(program, link)
 
@@ -232,8 +232,8 @@ def set_clicks(program: Program, link: int, clicks: float) -> None:
 def _draw_zones(program: Program, n_slots: int, floor: float) -> None:
     """Set the zones around the threshold of the whole pool.
 
-    The threshold is followed along a line from the lowest to the highest price expected soon;
-    the margin around it is what gave a band of the wanted size last time.
+    The threshold is followed along a line from the lowest to the highest price expected soon; the
+    margin around it is the one that gave a band of the wanted size last time.
     """
     sizes, numbers = program.sizes, program.numbers
     entries = Entries(program.value, program.clicks, len(program.value))
@@ -254,7 +254,7 @@ def _draw_zones(program: Program, n_slots: int, floor: float) -> None:
     sizes[STATUS] = price.status
     sizes[IS_DRAWN] = 1
     sizes[PAIR] = -1
-    # how many links the band should hold: enough to last, few enough to search
+    # how many links the band should have: enough to last, few enough to search
     target = min(0.5 * len(program.value), 16.0 + np.sqrt(len(program.value) * n_slots))
     least = 1e-9 * (1.0 + price.click_weight)
     numbers[MARGIN] = max(numbers[MARGIN], least)
@@ -266,7 +266,7 @@ def _draw_zones(program: Program, n_slots: int, floor: float) -> None:
             numbers[MARGIN] *= 1.6
         else:
             break
-        # the certificate trusts the margin, so the zones must be those of the last one tried
+        # the certificate relies on the margin, so the zones must be those of the last one tried
         place_zones(program)
 
 
@@ -291,7 +291,7 @@ def _band_holds(program: Program, price: Price) -> bool:
 def _guess_price(program: Program) -> float:
     """Return the price at which the two links that shared the last slot tie now.
 
-    Unless that is far from the last price: then one of the two has left the boundary.
+    If that is far from the last price, one of the two has left the boundary, and it is not used.
     """
     sizes = program.sizes
     if sizes[STATUS] != BINDING:
@@ -325,7 +325,7 @@ def _solve_entries(
 
 @inner
 def _solve_band(program: Program, n_slots: int, floor: float) -> Price:
-    """Write the best mix into `program.mix`, IN and TOP taken for sure."""
+    """Write the best mix to `program.mix`, with all links of IN and TOP on the page."""
     sizes, mix = program.sizes, program.mix
     n_top, n_inner = sizes[N_TOP], sizes[N_IN]
     left = floor - n_top
@@ -343,7 +343,7 @@ def _solve_band(program: Program, n_slots: int, floor: float) -> Price:
 
 @inner
 def _solve_zones(program: Program, n_slots: int, floor: float) -> Price:
-    """Write the best mix into `program.mix`, drawing the zones anew where they do not hold."""
+    """Write the best mix to `program.mix`; recompute the zones if they are not valid."""
     sizes = program.sizes
     band_slots = n_slots - sizes[N_TOP] - sizes[N_IN]
     if sizes[IS_DRAWN] == 0 or not 1 <= band_slots <= sizes[N_BAND]:
@@ -353,7 +353,7 @@ def _solve_zones(program: Program, n_slots: int, floor: float) -> Price:
         _draw_zones(program, n_slots, floor)
         price = _solve_band(program, n_slots, floor)
         if not _band_holds(program, price):
-            # search the whole pool: where rounding upsets the zones, the band is always right
+            # search the whole pool, which is correct even where rounding invalidates the zones
             program.numbers[MARGIN] = np.inf
             place_zones(program)
             sizes[IS_DRAWN], program.numbers[MARGIN] = 0, FIRST_MARGIN
@@ -396,7 +396,7 @@ def solve_program(program: Program, n_slots: int, floor: float) -> None:
 
 @hot
 def rank_by_program(program: Program, links: Links, worth: Floats) -> None:
-    """Write what links are worth at the price of the last solve; out of reach, their clicks."""
+    """Write the scores of links at the price of the last solve; if infeasible, their clicks."""
     is_out_of_reach = program.sizes[STATUS] == INFEASIBLE
     for k in range(len(links)):
         value, clicks = program.value[links[k]], program.clicks[links[k]]

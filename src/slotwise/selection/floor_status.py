@@ -1,4 +1,4 @@
-"""Whether a click floor is kept: the one rule by which Selector and service judge it.
+"""The status of a click floor, defined once for Selector and service.
 
 Used by `selector` and `service`.
 """
@@ -22,9 +22,9 @@ SURE_ERRORS = 3.0
 def floor_status(
     click_floor: float, interval: tuple[float, float], most_clicks: float
 ) -> Literal["met", "learning", "infeasible"]:
-    """Return how clicks per page view with this interval stand to the floor.
+    """Return the status of a floor, given an interval of clicks per page view.
 
-    - `infeasible`: `most_clicks`, the most that a page may bring, are fewer than the floor
+    - `infeasible`: `most_clicks`, the most that a page may get, are fewer than the floor
     - `met`: the interval is above the floor; or it contains the floor and is known to
       within 10 % of the floor
     - `learning`: everything else, so also clicks that are certainly below the floor
@@ -59,7 +59,7 @@ def clicks_delivered(
 def click_estimates(views: Floats, clicks: Floats) -> tuple[Floats, Floats]:
     """Return the click rate of each link and its variance.
 
-    A rate is the mean drawn towards the pool's mean by one view.
+    A rate is the mean, shrunk towards the pool's mean by one view.
 
         mean_i = (clicks_i + pool mean) / (views_i + 1)
     """
@@ -71,9 +71,9 @@ def click_estimates(views: Floats, clicks: Floats) -> tuple[Floats, Floats]:
 def most_clicks(
     rates: Floats, variances: Floats, n_slots: int, page: Floats | None = None
 ) -> tuple[float, float]:
-    """Return the clicks of the most clicked page, and the most that it may plausibly bring.
+    """Return the clicks of the most clicked page, and their upper confidence bound.
 
-    `page` has its probabilities where rules leave another page than the links with most clicks.
+    `page` has its probabilities where rules do not allow the links with most clicks.
     """
     if page is None:
         best = np.argsort(-rates, kind="stable")[:n_slots]

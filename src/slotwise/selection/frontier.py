@@ -1,4 +1,4 @@
-"""The price of the floor: best value for every floor, as a chain of exact pieces.
+"""The frontier: the best value for every floor, as a chain of exact pieces.
 
 Used by `solve_kinds`, `cli`, `evaluation`, `selector` and `service`.
 """
@@ -24,8 +24,8 @@ from slotwise.selection.top_page import TIE, top_page
 class Frontier(NamedTuple):
     """Best value against floor: breakpoints from the best page to the most clicked one.
 
-    Between breakpoints i and i + 1 value falls by `shadow_prices[i]` for each further click.
-    Below the first floor the floor costs nothing; above the last it is out of reach.
+    Between breakpoints i and i + 1 value falls by `shadow_prices[i]` for each further click. Below
+    the first breakpoint the floor costs nothing; above the last it is infeasible.
     """
 
     floors: Floats
@@ -33,7 +33,7 @@ class Frontier(NamedTuple):
     shadow_prices: Floats
 
     def value_at(self, floor: float) -> float:
-        """Return the best value that keeps `floor`; NaN where no page can."""
+        """Return the best value that keeps `floor`; NaN if no page can."""
         if floor > self.floors[-1]:
             return float("nan")
         return float(np.interp(floor, self.floors, self.values))
@@ -57,8 +57,8 @@ def frontier(
 ) -> Frontier:
     """Return the whole curve of best value against click floor, with the price of each piece.
 
-    Two neighbouring pages meet at a price; where a better page lies above the meeting point it
-    splits the piece, otherwise the piece is final. So every breakpoint costs two pages.
+    Two neighbouring pages are equal at a price; a page that is better at that price splits the
+    piece, otherwise the piece is final. So every breakpoint costs two pages.
 
     >>> curve = frontier(value=[0.9, 0.6, 0.1], clicks=[0.1, 0.5, 0.9], n_slots=1)
     >>> curve.floors.tolist(), curve.values.tolist()
@@ -66,10 +66,10 @@ def frontier(
     >>> round(curve.value_at(0.3), 6), round(curve.shadow_price_at(0.3), 6)
     (0.75, 0.75)
 
-    Where visitors are of several kinds, `value` and `clicks` have a row for each kind, and
-    `shares` says what part of the page views each kind has: the curve is that of the average
-    page view. `rules` are those of `slotwise.selection.solve_rules`, for visitors of one kind.
-    With `slot_weights`, the links worth most at each price are in the slots with most clicks.
+    Where visitors are of several kinds, `value` and `clicks` have a row for each kind, and `shares`
+    has each kind's share of the page views: the curve is that of the average page view. `rules` are
+    those of `slotwise.selection.solve_rules`, for visitors of one kind. With `slot_weights`, the
+    links worth most at each price are in the slots with most clicks.
     """
     if shares is not None or np.ndim(value) == 2:
         if len(rules):
@@ -100,14 +100,14 @@ def frontier(
 
 
 AnyPage = TypeVar("AnyPage", bound=tuple[Any, ...])
-"""A page: its clicks, its value, and what else a caller notes of it."""
+"""A page: its clicks, its value, and other data of the caller."""
 
 
 def corners_of(page: Callable[[float, float], AnyPage]) -> tuple[list[AnyPage], list[float]]:
     """Return the pages at the corners of a frontier, fewest clicks first, and prices between them.
 
-    `page` returns the best page at weights of value and of clicks. Two pages meet at a price; where
-    the best page at that price is better than both, it lies between them.
+    `page` returns the best page at weights of value and of clicks. Two pages are equal at a price;
+    if the best page at that price is better than both, it is between them.
     """
     corners, ahead, prices = [page(1.0, 0.0)], [page(0.0, 1.0)], []
     while ahead:
@@ -136,8 +136,8 @@ def _frontier_for_kinds(
 ) -> Frontier:
     """Return the frontier of the average visitor.
 
-    All kinds pay one price, so a rising floor buys clicks wherever they are cheapest: the pieces
-    of the kinds' own frontiers, in the order of their prices.
+    All kinds have one price, so a rising floor adds clicks where they are cheapest: the pieces of
+    the kinds' own frontiers, in the order of their prices.
     """
     rows, click_rows, weights = check_kinds(value, clicks, n_slots, shares)
     of_kinds = [

@@ -29,7 +29,7 @@ FAILURE_PROBABILITY = 0.05
 MOST_LOST = 0.9
 """The share of its capital that a bet may lose on one page."""
 FIRST, LAST = 10, -20
-"""Bets are these powers of two, in units of one over the largest value, and those between."""
+"""Bets are these powers of two, and those between, in units of one over the largest value."""
 
 
 def largest_total(evidence: Floats, bets: Floats, alpha: float) -> float:
@@ -51,7 +51,7 @@ def largest_total(evidence: Floats, bets: Floats, alpha: float) -> float:
     return float(total)
 
 
-@functools.lru_cache(maxsize=4096)  # reports ask again and again about the same sums
+@functools.lru_cache(maxsize=4096)  # reports often use the same sums
 def mean_interval(
     n_pages: float,
     total: float,

@@ -2,9 +2,8 @@
 
     P(click on link i in slot l) = weight_l * rate_i,   weights with mean 1
 
-Weights that are not known are learned from pages in random order. There every link is as likely in
-one slot as in another, whatever it is and whoever looks at it, so that clicks by slot show the
-weights alone:
+Unknown weights are learned from pages in random order. There every link is equally likely in every
+slot, regardless of link and visitor, so that clicks by slot depend on the weights alone:
 
     raw_l    = n_slots (C_l + 1) / (C + n_slots),   C_l the clicks in slot l, C those of all slots
     noise    = (n_slots - 1) / (C + n_slots),       the variance of raw_l where all slots are alike
@@ -28,20 +27,19 @@ from slotwise.problem import EQUAL, LEARN, Problem
 from slotwise.selection.uniforms import next_uniform
 
 FIRST_CLICKS = 10.0
-"""Clicks a slot on pages in random order before the first page is ordered."""
+"""Clicks per slot on pages in random order before the first page is ordered."""
 LEAST_SHARE = 0.01
 """Share of pages that stay in random order."""
 SHARE = 0.25
-"""That share is `SHARE` over the root of the clicks a slot, where this is larger."""
+"""That share is `SHARE` over the root of the clicks per slot, if this is larger."""
 
 
 class PageOrder(NamedTuple):
-    """Slot weights and the slots from best to worst; both are empty where pages have no order.
+    """Slot weights and the slots from best to worst; both are empty if pages have no order.
 
-    Where slots are equal all weights are 1, and every page `is_shuffled`.
-    `clicks` are those on pages in random order, by slot. `worth`, `held` and
-    `held_probabilities` are room for one page; a caller writes into `worth` what each link of the
-    page is worth.
+    Where slots are equal all weights are 1, and every page `is_shuffled`. `clicks` are those on
+    pages in random order, by slot. `worth`, `held` and `held_probabilities` are buffers for one
+    page; a caller writes the score of each link of the page to `worth`.
     """
 
     weights: Floats
@@ -95,7 +93,7 @@ def order_page(
 ) -> bool:
     """Put the links of a page into slot order by `order.worth`; return whether the order is random.
 
-    Links that are worth the same stand in random order.
+    Links with equal scores are in random order.
     """
     worth, held, kept = order.worth, order.held, order.held_probabilities
     n_slots = len(shown)
@@ -124,7 +122,7 @@ def order_page(
 
 @hot
 def learn_slot_weights(order: PageOrder, clicks: Floats) -> None:
-    """Record the clicks of a page in random order, one number a slot."""
+    """Record the clicks of a page in random order, one number per slot."""
     if not order.is_learned:
         return
     n_slots = len(order.clicks)
@@ -137,7 +135,7 @@ def learn_slot_weights(order: PageOrder, clicks: Floats) -> None:
 
 @hot
 def set_weights(order: PageOrder, total: float) -> None:
-    """Compute the weights from the clicks; `total` has one pseudo-click a slot more than those."""
+    """Compute the weights from the clicks; `total` includes one pseudo-click per slot."""
     weights, n_slots = order.weights, len(order.clicks)
     spread = 0.0
     for slot in range(n_slots):
@@ -148,7 +146,7 @@ def set_weights(order: PageOrder, total: float) -> None:
     kept = beyond / (beyond + noise) if beyond > 0.0 else 0.0
     for slot in range(n_slots):
         weights[slot] = 1.0 + kept * (weights[slot] - 1.0)
-    for k in range(n_slots):  # from the first slot on: ties stand in the order of the page
+    for k in range(n_slots):  # from the first slot on: ties are in the order of the page
         slot, place = k, k
         while place > 0 and weights[order.best_first[place - 1]] < weights[slot]:
             order.best_first[place] = order.best_first[place - 1]

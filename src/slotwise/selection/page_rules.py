@@ -1,4 +1,4 @@
-"""The rules of a page as arrays, with the buffers that a search for a page within them needs.
+"""The rules of a page as arrays, with the buffers to search for a page within them.
 
 Used by `page_within_rules`, `rules` and `solve_kinds`, and by `player`, `policies`, `service` and
 `simulation`.
@@ -15,7 +15,7 @@ from slotwise.arrays import Floats, Links
 from slotwise.selection.several_floors import FloorsProgram, new_floors_program
 
 NOTHING = 1e-12
-"""A share of a slot below this is none."""
+"""A share of a slot below this counts as 0."""
 
 OF_LINKS = (
     *("value", "clicks", "score", "page", "other_page", "low", "high", "weights"),
@@ -27,7 +27,7 @@ OF_LISTS = ("first", "second", "taken", "rank")
 
 
 class SolvedWithin(NamedTuple):
-    """The program within rules that was solved last: what was asked, and the answer.
+    """The program within rules that was solved last: its input and its solution.
 
     `numbers` are its floor, status, price, value and clicks.
     """

@@ -1,4 +1,4 @@
-"""What the search for a page is made of: its buffers, its threshold, the order of what ties.
+"""Parts of the search for a page: its buffers, its threshold, the order of ties.
 
 Used by most of `selection`, and by `policies`.
 """
@@ -20,7 +20,7 @@ BUFFER_SIZES, BUFFER_NUMBERS = 6, 7
 
 
 class Entries(NamedTuple):
-    """The links among which a page is sought: the first `n_entries` of both arrays."""
+    """The links among which a page is searched: the first `n_entries` of both arrays."""
 
     value: Floats
     clicks: Floats
@@ -28,7 +28,7 @@ class Entries(NamedTuple):
 
 
 class Objective(NamedTuple):
-    """What a page is sought for: value_weight * value + click_weight * clicks of its links."""
+    """The objective of a page: value_weight * value + click_weight * clicks of its links."""
 
     value_weight: float
     click_weight: float
@@ -78,12 +78,12 @@ def new_search(n_links: int) -> Search:
 
 
 BLOCK = int64(64)
-"""Links that are counted together, which runs in vectors."""
+"""Links that are counted in one vectorised block."""
 
 
-# One pass in vectors counts the scores above a bound and finds the scores on both sides of it.
-# Each pass narrows the interval in which the threshold lies: first by the density of scores near
-# the expected threshold, then by interpolation, until one score is left.
+# One vectorised pass counts the scores above a bound and finds the scores on both sides of it. Each
+# pass narrows the interval of the threshold: first by the density of scores near the expected
+# threshold, then by interpolation, until one score is left.
 
 
 @inner
@@ -144,7 +144,7 @@ def find_threshold(
 
 
 FEW = 16
-"""So many candidates are sorted, of more only the best are put first."""
+"""Up to this many candidates are sorted; of more, only the best are put first."""
 
 
 @inner

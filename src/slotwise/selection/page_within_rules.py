@@ -2,9 +2,9 @@
 
 `slotwise.selection.rules` says what is solved. Of each group only as many links are listed as could
 fill its slots, so a page costs one pass over the links. Once the price is enclosed, links that
-cannot be on a page at any price in between are no longer looked at. Links with equal rates in the
-same place of the order share their slots equally. Used by `frontier`, `rules`, `solve_kinds`,
-`player`, `policies` and `service`.
+cannot be on a page at any price in between are dropped. Links with equal rates at the same position
+of the order share their slots equally. Used by `frontier`, `rules`, `solve_kinds`, `player`,
+`policies` and `service`.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ from slotwise.selection.price_search import (
 from slotwise.selection.several_floors import FloorsProgram, solve_floors_program
 
 GAIN = 1e-14
-"""A page must be better by this part to continue the search for a price."""
+"""A page must be better by this share to continue the search for a price."""
 
 FEW = 64
-"""So many entries of lists are sorted by comparing all pairs."""
+"""Up to this many entries of lists are sorted by comparing all pairs."""
 
 N_GUESSES = 3
-"""How many prices are tried around the ratio of values to clicks, each twice or half the last."""
+"""Number of prices tried around the ratio of values to clicks, each twice or half the last."""
 
 EQUAL = 1e-14
-"""Sums of slots that differ by less than this part are equal."""
+"""Sums of slots that differ by less than this share are equal."""
 
 LEAST_WEIGHT = 1e-12
-"""What a link without a probability weighs, where the rules ask for it."""
+"""The weight of a link with probability 0 that the rules require."""
 
 
 class RuledPrice(NamedTuple):
-    """How the floor is kept within rules; prices as those of `slotwise.selection.price_search`."""
+    """How the floor is kept within rules; prices are those of `slotwise.selection.price_search`."""
 
     status: int
     price: float
@@ -127,7 +127,7 @@ def _insert(
 ) -> None:
     """Move a place up from entry `at` of a list that begins at `begin`.
 
-    It takes three arrays and not the rules: passing many arrays costs more than inserting.
+    Its arguments are three arrays, not the rules: passing many arrays costs more than inserting.
     """
     k = at
     while k > begin and _is_better(first, second, firsts[k - 1], seconds[k - 1]):
@@ -140,7 +140,7 @@ def _insert(
 def _list_apart(
     scores: Floats, start: int, end: int, listed: Links, firsts: Floats, begin: int, size: int
 ) -> bool:
-    """List the largest scores of a group one after the other, in vectors, unless some are equal."""
+    """List the largest scores of a group one by one, vectorised, unless some are equal."""
     last = np.inf
     for entry in range(begin, begin + size):
         best, place, n_equal = -np.inf, start, int64(0)
@@ -163,7 +163,7 @@ def _list_best(rules: PageRules, value_weight: float, click_weight: float) -> bo
     Return whether it is certain that no link has the score of a listed one of its group.
 
     The lists start from those of the last page: few links have to be inserted, and in most groups
-    none, which counting says in vectors.
+    none, as a vectorised count shows.
     """
     scores, sizes, is_listed = rules.score, rules.sizes, rules.is_listed
     listed, firsts, seconds = rules.listed, rules.first, rules.second
@@ -218,7 +218,7 @@ def _list_best(rules: PageRules, value_weight: float, click_weight: float) -> bo
 
 @inner
 def _sort_few(order: Links, firsts: Floats, rank: Floats) -> bool:
-    """Sort by comparing all pairs, in vectors, and say whether no scores are equal."""
+    """Sort by comparing all pairs, vectorised, and return whether no scores are equal."""
     n_entries = len(order)
     for k in range(n_entries):
         rank[k] = 0.0
@@ -238,7 +238,7 @@ def _sort_few(order: Links, firsts: Floats, rank: Floats) -> bool:
 
 @inner
 def _sort(order: Links, firsts: Floats, seconds: Floats) -> None:
-    """Sort the entries of the lists, the best first: Shell's way, from the order of the last page.
+    """Sort the entries of the lists, the best first, by Shell sort from the last page's order.
 
     Prices change in small steps, so few entries move.
     """
@@ -261,7 +261,7 @@ def _sort(order: Links, firsts: Floats, seconds: Floats) -> None:
 
 @inner
 def _fill_page(rules: PageRules) -> tuple[int, bool]:
-    """Decide in `taken` what the listed links have above their least; return the last one raised.
+    """Write to `taken` what listed links have above their least; return the last one raised.
 
     The last one is an entry of the lists, or -1 where the guarantees of groups fill the page. Also
     return whether it is certain that no two listed links have the same score.
@@ -273,7 +273,7 @@ def _fill_page(rules: PageRules) -> tuple[int, bool]:
         left -= max(sums[group], rules.group_least[group])
         begin = rules.starts[group] + rules.sizes[group]
         for k in range(begin, rules.starts[group] + rules.needed[group]):
-            rules.first[k] = -MAX_PRICE * (1.0 + k)  # last of all, and no two are equal
+            rules.first[k] = -MAX_PRICE * (1.0 + k)  # last, and no two are equal
             taken[k] = 0.0
     are_apart = len(order) <= FEW and _sort_few(order, rules.first, rules.rank)
     if not are_apart:
@@ -348,8 +348,8 @@ def _reached(rules: PageRules, group: int, weights: Floats, level: float) -> flo
 def _level_of(rules: PageRules, group: int, weights: Floats, total: float, most: float) -> float:
     """Return the level at which a group, or the page where `group` is -1, has `total` slots.
 
-    What is reached is piecewise linear in the level: a secant that stays on one piece finds it.
-    Every second step halves the interval, by its ends' ratio where these are of different size.
+    The sum is piecewise linear in the level: a secant on one piece finds it. Every second step
+    halves the interval, geometrically if its ends are of different size.
     """
     below, above = 0.0, most
     at_below = _reached(rules, group, weights, below)
@@ -399,7 +399,7 @@ def _spread(rules: PageRules, weights: Floats, page: Floats) -> None:
 
 @inner
 def _find_edges(rules: PageRules, last: int) -> None:
-    """Find the score at which the links of each group share; NaN where none can rise or fall.
+    """Find the score at which the links of each group share slots; NaN if none can change.
 
     A group that is full, or that has its least only, shares at the score of its own last link; all
     others at that of the page's last link, where the slots of the group stay free.
@@ -458,7 +458,7 @@ def _are_tied(rules: PageRules, page: Floats, seconds_of: Floats) -> bool:
 
 @inner
 def _share_ties(rules: PageRules, page: Floats, seconds_of: Floats) -> None:
-    """Let the links that tie where a group or the page ends share their slots equally."""
+    """Share slots equally among the links that tie at the end of a group or of the page."""
     for place in range(len(page)):
         rules.weights[place] = 1.0
         rules.low[place] = rules.high[place] = page[place]
@@ -586,7 +586,7 @@ def _solve_disjoint(rules: PageRules, value: Floats, clicks: Floats, floor: floa
 def _solve_crossing(
     program: FloorsProgram, n_slots: int, value: Floats, clicks: Floats, floor: float
 ) -> RuledPrice:
-    """Solve with a row for each rule; a floor out of reach of the rules takes the most clicks."""
+    """Solve with a row for each rule; if the floor is infeasible, maximise clicks."""
     simplex = program.simplex
     reach = np.inf
     price, status = 0.0, int64(SLACK)
@@ -618,7 +618,7 @@ def _solve_crossing(
 
 @inner
 def _is_solved(solved: SolvedWithin, value: Floats, clicks: Floats, floor: float) -> bool:
-    """Return whether this is the program that was solved last, and note it where it is not."""
+    """Return whether this is the program that was solved last; record it if not."""
     n_changed = int64(solved.numbers[0] != floor)
     for link in range(len(value)):
         n_changed += (solved.value[link] != value[link]) | (solved.clicks[link] != clicks[link])
@@ -633,7 +633,7 @@ def _is_solved(solved: SolvedWithin, value: Floats, clicks: Floats, floor: float
 def solve_within(rules: PageRules, value: Floats, clicks: Floats, floor: float) -> RuledPrice:
     """Write the best mix within the rules that keeps the floor into `rules.probabilities`.
 
-    Many pages are chosen between two that are learned from: the same program is solved once.
+    Many pages may be chosen before the next feedback: an unchanged program is solved once.
     """
     solved, numbers = rules.solved, rules.solved.numbers
     if _is_solved(solved, value, clicks, floor):

@@ -1,9 +1,9 @@
 """Passes over arrays, several numbers at a time: scores of a page, sums, and lists of places.
 
-The compiler makes no vector code of a conditional minimum, of a sum of selected numbers or of a
-list of selected places, and a page is found by little else. A `vector_pass` is written in LLVM's
-vectors, which every processor has in some width (`slotwise.compile.vector_code`); here stands the
-same in plain Python, which runs where nothing is compiled and is what the tests compare with.
+The compiler does not vectorise a conditional minimum, a sum of selected numbers or a list of
+selected indices, and a page search consists mainly of these. A `vector_pass` is written with LLVM's
+vectors, which every processor has in some width (`slotwise.compile.vector_code`); this module has
+the same in plain Python, which runs without compilation and is the reference of the tests.
 
 Arrays of scores are padded to whole words of `WORD` numbers; a padded score is minus infinity. Used
 by most of `selection`, and by `policies` and `simulation`.
@@ -20,11 +20,11 @@ from slotwise.compile.decorators import LANES, WORD
 from slotwise.selection.mix import INTEGRAL
 
 LINE = 64
-"""Bytes in a line of memory: a vector that lies in two lines takes twice as long to read."""
+"""Bytes in a cache line: a vector across two lines takes twice as long to read."""
 
 
 def aligned_zeros(n_numbers: int) -> Floats:
-    """Return zeros that start with a line of memory.
+    """Return a zeroed array aligned to a cache line.
 
     >>> aligned_zeros(3).ctypes.data % LINE
     0
@@ -76,7 +76,7 @@ def page_sums(
 ) -> tuple[int, float, float, float]:
     """Return how many scores are at least `bound`, with the sums of their values and clicks.
 
-    And the most clicks of a link whose score is `last`.
+    Also return the most clicks of a link whose score is `last`.
     """
     count, slope = 0, 0.0
     sums = np.zeros((2, LANES))
@@ -122,7 +122,7 @@ def list_at_least(
     listed_value: Floats,
     listed_clicks: Floats,
 ) -> int:
-    """List the entries that score at least `cut`, in order; return how many they are.
+    """List the entries that score at least `cut`, in order; return their number.
 
     Needs at least `WORD` entries.
     """
@@ -138,9 +138,9 @@ def list_at_least(
 
 @hot
 def total_of(numbers: Floats) -> float:
-    """Return the sum of all numbers, from four sums that do not wait for each other.
+    """Return the sum of all numbers, from four independent partial sums.
 
-    One sum after the other takes four cycles a number, a large part of a round on a page of sixty
+    A single running sum takes four cycles per number, a large part of a round on a page of sixty
     links. Whole numbers give the same sum in any order.
     """
     total_0 = total_1 = total_2 = total_3 = 0.0
@@ -174,7 +174,7 @@ def total_of_products(numbers: Floats, factors: Floats) -> float:
 def sum_below(numbers: Floats, n_blocks: int, cap: float) -> tuple[float, int]:
     """Return the sum of the numbers below the cap, and how many reach it, in whole blocks.
 
-    The compiler makes no vector code of such a sum.
+    The compiler does not vectorise such a sum.
     """
     blocks = numbers[: LANES * n_blocks].reshape(n_blocks, LANES)
     sums = np.zeros(LANES)

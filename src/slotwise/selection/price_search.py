@@ -7,7 +7,7 @@ unless links tie at the boundary; the range rises with the price. The search end
 whose range contains the floor: then a mix of best pages keeps the floor exactly.
 
 Two pages, one with too few clicks and one with too many, are two lines under phi. The next price is
-where they meet. Rounding may put that point outside the interval of prices that is left; then the
+where they intersect. Rounding may put that point outside the remaining interval of prices; then the
 search steps inward from the nearer end. Used by most of `selection`, and by `policies`.
 """
 
@@ -122,8 +122,8 @@ def _line_at(
 def meeting_price(few: Line, many: Line, nudge: float) -> float:
     """Return a price between those of two lines: where they meet, unless rounding forbids.
 
-    Where sums of many links hide the difference of the two pages, the price is stepped inward
-    by the share `nudge`, or halfway.
+    If rounding of sums hides the difference of the two pages, the price is moved inward by the
+    share `nudge`, or halfway.
     """
     more_clicks = many.clicks - few.clicks
     price = (few.value - many.value) / more_clicks if more_clicks > 0.0 else -1.0
@@ -152,8 +152,8 @@ def search_price(
     """Find the price at which the best pages keep the floor exactly; leave them in `search`.
 
     `guess` is a price expected to be near and `step` how far it may be off (both zero: start from
-    nothing). They change the work, never the answer. `slackness` is `floor_slackness` of the
-    whole floor where `floor` is what is left of it. Needs 1 <= n_slots <= n_entries.
+    nothing). They affect the work, not the result. `slackness` is `floor_slackness` of the whole
+    floor if `floor` is its rest. Needs 1 <= n_slots <= n_entries.
     """
     few, many = Line(-1.0, 0.0, 0.0), Line(np.inf, 0.0, 0.0)
     price = guess

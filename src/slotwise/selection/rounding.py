@@ -65,7 +65,7 @@ def round_entries(
     n_places = running_sums(entries, n_entries, len(shown), sums, places)
     held = int64(-1)
     start = int64(0)
-    base = 0.0  # what the stretches before this one took of the sum
+    base = 0.0  # the part of the sum in the stretches before this one
     for k in range(n_places):
         i = places[k]
         mass = sums[i] - base
@@ -92,8 +92,8 @@ def round_entries(
 def draw_page(mix: Mix, rng: np.random.Generator, shown: Links, probabilities: Floats) -> None:
     """Draw a page from `mix`: the links shown and the probability that each of them had.
 
-    The tied part is drawn as a random subset, which has the same marginals and negative
-    correlation at the price of the slots instead of the links. `mix` is as before afterwards.
+    The tied part is drawn as a random subset, which has the same marginals and negative correlation
+    at the price of the slots instead of the links. `mix` is not changed.
     """
     n_sure, n_open, n_tied = mix.sizes[N_SURE], mix.sizes[N_OPEN], mix.sizes[N_TIED]
     for k in range(n_sure):
@@ -125,7 +125,7 @@ def _settle_pair(left: Floats, one: int, other: int, rng: np.random.Generator) -
     """Round a pair of open entries, so that one of them is 0 or 1; return the other, or -1."""
     up = min(1.0 - left[one], left[other])
     down = min(left[one], 1.0 - left[other])
-    # Selected, not branched: a processor cannot predict chance.
+    # Selected without a branch, which could not be predicted.
     more = up if next_uniform(rng) * (up + down) < down else -down
     left[one] += more
     left[other] -= more

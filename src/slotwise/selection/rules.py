@@ -55,7 +55,7 @@ class SlotRule(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """Rules that can be kept together, and what each rule was granted of what it asks for."""
+    """Rules that can be kept together, and the bounds granted to each rule."""
 
     rules: PageRules
     granted: tuple[SlotRule, ...]
@@ -131,7 +131,7 @@ class _Draft(Bounds):
         return cls(n_slots, least, most, group, np.zeros(len(groups) + 1), sizes)
 
     def cap(self, rule: SlotRule, place: int) -> None:
-        """Lower a maximum as far as the page can still be filled and pins leave it."""
+        """Lower a maximum as far as pins and the filling of the page allow."""
         of_links, link = self.sums(self.most), rule.links[0]
         group = place if place >= 0 else self.group[link]
         room = np.minimum(self.group_most, of_links)
@@ -284,7 +284,7 @@ def solve_rules(
     weights = (0.0, 1.0) if found.status == INFEASIBLE else (1.0, found.price)
     score = weights[0] * value + weights[1] * clicks
     prices = rule_prices(page, score, settled)
-    if found.status == INFEASIBLE:  # scores are clicks there, and no revenue buys them
+    if found.status == INFEASIBLE:  # scores are clicks there: rules have no price in revenue
         prices[:] = 0.0
     return RuledSolution(
         page,

@@ -182,7 +182,7 @@ def _is_basic(simplex: Simplex, variable: int) -> bool:
 
 @hot
 def _solve_stages(program: FloorsProgram, n_slots: int) -> None:
-    """Solve from the last basis where it still serves, else from the last page, else afresh."""
+    """Solve from the last basis if usable, otherwise from the last page, otherwise from scratch."""
     simplex = program.simplex
     n_floors, n_links = simplex.demands.shape
     simplex.numbers[SHORTFALL_LIMIT] = np.inf
@@ -221,7 +221,7 @@ def _write_probabilities(program: FloorsProgram) -> None:
 
 @hot
 def _set_status(program: FloorsProgram) -> None:
-    """Tell slack, binding and infeasible apart; only a floor that binds has a price."""
+    """Set the status: slack, binding or infeasible; only a floor that binds has a price."""
     simplex, x, prices = program.simplex, program.x, program.prices
     n_floors, n_links = simplex.demands.shape
     if program.numbers[SHORTFALL] > 0.0:

@@ -1,4 +1,4 @@
-"""From a price to probabilities: who is surely on the page, and how the boundary is shared.
+"""Probabilities at a price: the links surely on the page, and the shares of the boundary.
 
 Links above the threshold are sure. Links that tie at the threshold share what is left so that the
 floor is kept exactly, and links with equal estimates get equal probabilities: a tie is broken by
@@ -65,8 +65,8 @@ def _share_binding(
 ) -> None:
     """Share the boundary so that the page brings `floor` clicks: theta * most + rest * fewest.
 
-    The two extremes fill the slots with the most and with the least clicked ties; links with
-    the same clicks stand for each other and share what falls to their group.
+    The two extremes fill the slots with the most and with the least clicked ties; links with the
+    same clicks are interchangeable and share the slots of their group.
     """
     edge = page_boundary(clicks, n_slots, search)
     ties, n_ties, slots = search.ties, edge.n_ties, edge.slots
@@ -140,10 +140,10 @@ def share_slots(
 
 
 MANY = 4
-"""Links that tie are drawn as one group from this many a slot on."""
+"""From this many per slot on, links that tie are drawn as one group."""
 
 MANY_LINKS = 8
-"""All links are looked at if one of so many was on the last page, or tied with its end."""
+"""All links are searched if one in this many was on the last page, or tied with its end."""
 
 
 @inner

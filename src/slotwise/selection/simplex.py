@@ -1,4 +1,4 @@
-"""A simplex method for pages: many links, few rows, nothing allocated.
+"""A simplex method for pages: many links, few rows, no allocations.
 
     maximise  c . x   subject to   demands x - surplus + scale * shortfall = floors
                                    sum of x = n_slots,   0 <= x <= 1,   surplus, shortfall >= 0
@@ -31,7 +31,7 @@ PIVOT = 1e-9
 """Smaller entries do not limit a step; a column that has no larger one is no pivot."""
 
 STALLED = 30
-"""Steps in a row that go nowhere before the rule of the smallest index keeps from cycling."""
+"""Consecutive degenerate steps before the rule of the smallest index prevents cycling."""
 
 MAX_STEPS = 20_000
 
@@ -143,7 +143,7 @@ def _invert_basis(simplex: Simplex) -> bool:
 
 @hot
 def _place_basic(simplex: Simplex) -> None:
-    """Work out the values of the basic variables from what the others leave."""
+    """Compute the values of the basic variables from the others."""
     n_rows = len(simplex.basis)
     for k in range(n_rows):
         total = 0.0
@@ -343,7 +343,7 @@ def _leaving(simplex: Simplex, sign: float, first_index: bool) -> tuple[int, flo
 
 @hot
 def _set_at(simplex: Simplex, link: int, at: float) -> None:
-    """Let a link outside the basis stand at a bound, and leave the rest to the basis."""
+    """Set a link outside the basis to a bound."""
     n_floors = len(simplex.floors)
     change = at - simplex.at[link]
     if change != 0.0:

@@ -105,7 +105,7 @@ def _has_one_number(clicks: Floats, mix: Mix) -> bool:
 
 @compiled
 def _new_buffers(integers: Whole, numbers: Floats, n_links: int) -> tuple[Search, Mix]:
-    """Return buffers whose arrays are rows of two tables: each allocation would cost 40 ns."""
+    """Return buffers as rows of two tables, since each allocation would cost 40 ns."""
     n_padded = integers.shape[1]
     listed_value, listed_clicks = numbers[0], numbers[1]
     listed_value[n_links:n_padded] = 0.0
@@ -246,7 +246,7 @@ def check_floor(floor: float) -> float:
 
 @cache
 def _solving() -> Code:
-    """Return `solve_into` for contiguous arrays, which need no look at their types."""
+    """Return `solve_into` for contiguous arrays, without dispatch on their types."""
     return code_for(solve_into, np.zeros(1), np.zeros(1), 1, 0.0, np.zeros(1))
 
 
@@ -286,7 +286,7 @@ def solve(value: ArrayLike, clicks: ArrayLike, n_slots: int, floor: float) -> So
     if status == INVALID_RATES:
         check_rates("value", value)
         check_rates("clicks", clicks)
-    # the constructor of a NamedTuple takes twice as long
+    # twice as fast as the constructor of a NamedTuple
     return _new_tuple(Solution, (probabilities, price, STATUSES[status], page_value, page_clicks))
 
 

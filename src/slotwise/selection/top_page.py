@@ -62,7 +62,7 @@ MOST = 1e300
 """Replaces an infinite score where scores are sorted."""
 
 SPARE = 8
-"""So many links beyond the page a list should have, and up to twice as many."""
+"""A list should have this many links beyond the page, and up to twice as many."""
 
 
 class Found(NamedTuple):
@@ -183,7 +183,7 @@ def _tolerance(click_weight: float) -> float:
 
 @inner
 def forget_list(search: Search) -> None:
-    """Let the next page be sought among all entries, which may have changed."""
+    """Search the next page among all entries, which may have changed."""
     search.sizes[N_LISTED] = 0
 
 
@@ -235,7 +235,7 @@ def _find(
         threshold,
     )
     if is_first and expected > -np.inf:
-        # links never shown may have scores of any size, from which nothing follows
+        # links never shown may have scores of any size, which predict nothing
         off = threshold - expected
         numbers[DRIFT] = numbers[DRIFT] + 0.1 * off if abs(off) < 1.0 else 0.0
     numbers[LAST_PRICE] = click_weight
