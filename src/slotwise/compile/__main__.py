@@ -21,7 +21,7 @@ NICENESS = 10
 
 
 def main() -> None:
-    """Compile what the input asks for."""
+    """Compile the functions named in the input."""
     if hasattr(os, "nice"):
         os.nice(NICENESS)
     requests = json.load(sys.stdin)
@@ -33,7 +33,7 @@ def main() -> None:
 
 @contextlib.contextmanager
 def _only_compiler() -> Iterator[None]:
-    """Wait until no other process compiles into this cache; where files cannot be locked, go on."""
+    """Wait until no other process compiles into this cache; continue if files cannot be locked."""
     folder = cache_folder()
     try:
         import fcntl

@@ -2,8 +2,8 @@
 
 A file has the machine code of one function for one set of argument types. Its name contains a
 digest of all sources that determine the function, so editing a function that it calls, in whatever
-file, makes it compile again. Files lie in `NUMBA_CACHE_DIR`, or else in the user's cache folder, in
-one folder for each state of slotwise's sources. Folders that nobody has used for weeks are removed.
+file, makes it compile again. Files are in `NUMBA_CACHE_DIR`, or else in the user's cache folder, in
+one folder for each state of slotwise's sources. Folders that were not used for weeks are removed.
 Used by `__main__`, `internals`, `switch`, `cli` and `simulation`.
 """
 
@@ -67,7 +67,7 @@ def digest_of(function: Any) -> str | None:
 
 
 def _parts_of(function: Any) -> list[Any]:
-    """Return a function and all that it was made of: functions in its closure, and in theirs."""
+    """Return a function and, recursively, the functions in its closure."""
     parts, waiting = list[Any](), [function]
     while waiting:
         part = getattr(waiting[0], "py_func", waiting[0])
@@ -140,7 +140,7 @@ def _installed() -> tuple[str, ...]:
 def cache_folder() -> Path | None:
     """Return the folder for the machine code of these sources.
 
-    One that exists and can only be read, as in an image, is used where none can be written to.
+    A read-only folder that exists, as in an image, is used if none can be written to.
     """
     from importlib.metadata import version  # here and below: only where it is needed
 

@@ -2,8 +2,8 @@
 
 A decorator marks a plain Python function and returns it, so that interpreted code runs at full
 speed and nothing imports numba. `slotwise.compile.switch` decides when machine code is made, and
-`slotwise.compile.machine_code` makes it. Descriptions name the machine code on disk and tell the
-process that compiles what to compile. Used by most of `compile`, and by `policies` and `selection`.
+`slotwise.compile.machine_code` makes it. Descriptions identify the machine code on disk and are the
+input of the process that compiles. Used by most of `compile`, and by `policies` and `selection`.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ inner = hot
 
 
 def vector_pass(function: Function) -> Function:
-    """Declare a function like `hot` whose machine code is written in LLVM's vectors.
+    """Declare a function like `hot` whose machine code is written with LLVM's vectors.
 
     The code is in `slotwise.compile.vector_code`, under the name of the function. It must compute
     exactly what the Python code computes. Where numba lacks the interface for such code, the

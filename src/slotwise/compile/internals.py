@@ -198,7 +198,7 @@ class DiskCache:
                 # A class of a program's main file is another one in every process.
                 return found if found.signature.args == tuple(signature) else None
         except (OSError, EOFError, ImportError, AttributeError, pickle.UnpicklingError):
-            pass  # it is made again
+            pass  # it is compiled again
         return None
 
     def save_overload(self, signature: Any, code: Any) -> None:

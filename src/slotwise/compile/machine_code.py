@@ -58,7 +58,7 @@ def _jit(function: Any, options: dict[str, Any]) -> Any:
 
 @cache
 def _callee(function: Any) -> Any:
-    """Return what compiles a declared function for compiled functions that call it."""
+    """Return the dispatcher of a declared function for compiled functions that call it."""
     if internals is None:
         return _jit(function, {})
     options = options_of(function)
@@ -111,7 +111,7 @@ def entry(function: Any, examples: tuple[Any, ...], described: str, *, only_stor
 
 
 def _plain_entry(function: Any) -> Any:
-    """Return what calls plain compiled code, with whole generators instead of their addresses."""
+    """Return a caller of plain compiled code, with generators instead of their addresses."""
     dispatcher = _jit(function, {})
 
     def call(*arguments: Any) -> Any:

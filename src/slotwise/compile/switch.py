@@ -7,7 +7,7 @@ switches over. The results are the same before and after. Where no process can b
 a function cannot be found by another process, that thread compiles in this process.
 
 Long runs, such as `simulate`, compile first (`compiled_first`). The environment variable
-SLOTWISE_COMPILE says "first" or "never" for everything; NUMBA_DISABLE_JIT=1 says "never", too.
+SLOTWISE_COMPILE sets "first" or "never" for everything; NUMBA_DISABLE_JIT=1 also means "never".
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ def support_numba() -> None:
 class Code:
     """A function for arguments of certain types, interpreted or as machine code.
 
-    Call `code.call(...)`; the attribute changes when the code switches. The caller promises
-    arguments of exactly these types, because machine code does not look at them, except where
+    Call `code.call(...)`; the attribute changes when the code switches. The caller must pass
+    arguments of exactly these types, because machine code does not check them, except where
     `is_checked`.
     """
 
@@ -122,7 +122,7 @@ class Code:
         self.call: Callable[..., Any] = self._first_call
 
     def _first_call(self, *arguments: Any) -> Any:
-        if not compiles():  # the next call may find another setting
+        if not compiles():  # the setting may change before the next call
             return self._interpreted(*arguments)
         with _lock:
             if self.call == self._first_call:
@@ -184,7 +184,7 @@ class Code:
 
 
 class _Meter:
-    """Measures the time spent interpreting, and has functions compiled when that pays."""
+    """Measures the time spent interpreting, and starts compiling when the budget is spent."""
 
     def __init__(self) -> None:
         self._spent = 0.0
@@ -226,7 +226,7 @@ def compile_beside(codes: list[Code]) -> None:
             print(IN_PLACE.format(reason=reason), file=sys.stderr, flush=True)
         for code in here:
             _unless_ending(code.compile)
-    except Exception as error:  # the functions go on interpreted
+    except Exception as error:  # the functions stay interpreted
         warnings.warn(f"slotwise could not compile: {error}", RuntimeWarning, stacklevel=2)
 
 
@@ -235,7 +235,7 @@ _is_ending = threading.Event()
 
 
 def _unless_ending(act: Callable[[], Any]) -> Any:
-    """Load or compile, unless the program ends: the end would take away what numba works on."""
+    """Load or compile, unless the program is ending, which would remove objects in use by numba."""
     with _working:
         return True if _is_ending.is_set() else act()
 
@@ -291,7 +291,7 @@ def _kind(argument: Any) -> Any:
 
 
 def switching(function: Function) -> Function:
-    """Return a function that Python calls and that switches to machine code when that pays."""
+    """Return a function for Python that switches to machine code when that pays."""
     switched: Function = _calling(function, False)
     return switched
 

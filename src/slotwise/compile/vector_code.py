@@ -17,7 +17,7 @@ from slotwise.compile.decorators import LANES, WORD
 Builder = Any
 Codegen = Callable[[Any, Builder, Any, Any], Any]
 
-# what numba has no types for
+# types that numba does not have
 cgutils: Any = core.cgutils
 ir: Any = cgutils.ir
 types: Any = core.types
@@ -75,7 +75,7 @@ def words_of(builder: Builder, n_entries: Any, size: int) -> Iterator[tuple[Any,
 def load_lanes(builder: Builder, numbers: Any, place: Any, is_there: Any) -> Any:
     """Read some lanes of a vector from an array of doubles; the others are zero.
 
-    Nothing is read where a lane is not there: the vector may reach beyond the array.
+    Masked lanes are not read: the vector may extend beyond the array.
     """
     lanes = is_there.type.count
     vector, align = ir.VectorType(DOUBLE, lanes), ir.IntType(32)
@@ -105,7 +105,7 @@ def reduce_lanes(builder: Builder, vector: Any, join: Callable[[Any, Any], Any])
 
 
 def taking(builder: Builder, order: str) -> Callable[[Any, Any], Any]:
-    """Return what joins two vectors by the smaller ("<") or larger (">") number of each lane."""
+    """Return a function for the lane-wise minimum ("<") or maximum (">") of two vectors."""
     return lambda one, other: builder.select(
         builder.fcmp_ordered(order, one, other, flags=["nnan", "nsz"]), one, other
     )
@@ -120,11 +120,11 @@ class Tally:
         self.set(start)
 
     def get(self) -> Any:
-        """Return what it is now."""
+        """Return its value."""
         return self._builder.load(self._place)
 
     def set(self, number: Any) -> None:
-        """Let it be something else."""
+        """Set its value."""
         self._builder.store(number, self._place)
 
 
@@ -168,7 +168,7 @@ class _Neighbours:
         builder, below, above = self._builder, self._below.get(), self._above.get()
         is_above = builder.fcmp_ordered(">", block, self._bounds)
         self._above.set(builder.select(is_above, taking(builder, "<")(above, block), above))
-        # a comparison of its own: the compiler makes no masked maximum of the first one's opposite
+        # a separate comparison: the compiler makes no masked maximum of the first one's negation
         is_below = builder.fcmp_ordered("<=", block, self._bounds)
         self._below.set(builder.select(is_below, taking(builder, ">")(below, block), below))
         bits = builder.zext(builder.bitcast(is_above, ir.IntType(LANES)), INT)

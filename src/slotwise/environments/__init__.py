@@ -1,9 +1,9 @@
 """Sources of feedback for simulations, and data sets to build them from.
 
-An environment makes a world of settings and serves the page of each round with one compiled
-function: `bernoulli` has the paper's levels, `visitor_shops` visitors that differ, `changing` rates
-that drift and feedback that is late. `datasets` has the paper's data and look-alikes. Simulations
-use it, and it may import `selection` and what is below.
+An environment makes a world from its settings and serves the page of each round with one compiled
+function: `bernoulli` has the paper's levels, `visitor_shops` different visitors, `changing`
+drifting rates and late feedback. `datasets` has the paper's data and look-alikes. Simulations use
+it, and it may import `selection` and the layers below.
 """
 
 from slotwise.environments.bernoulli import (

@@ -41,8 +41,8 @@ def serve(
 ) -> None:
     """Draw every level of every shown link, even after a level was not reached.
 
-    So a round takes the same number of draws whichever links are shown, and all policies of a
-    run meet the same visitors.
+    So a round takes the same number of draws for any links shown, and all policies of a run have
+    the same visitors.
     """
     draw_levels(rng, outcomes)
     pass_levels(world.conditional, shown, outcomes)
@@ -52,7 +52,7 @@ def serve(
 def pass_levels(conditional: Floats, shown: Places, outcomes: Floats) -> None:
     """Turn the draws of shown links into 1 where a level was reached, into 0 where not."""
     if len(conditional) == 2:
-        # in one loop without inner ones, which becomes vectors
+        # one loop without inner ones, which is vectorised
         for slot in range(len(shown)):
             link = shown[slot]
             clicked = 1.0 if outcomes[0, slot] < conditional[0, link] else 0.0
@@ -215,7 +215,7 @@ def serve_price(
 
 
 class BetaRevenueLinks(BernoulliLinks):
-    """Links whose clicks bring Beta-distributed amounts with mean `revenue_per_click`.
+    """Links whose clicks earn Beta-distributed amounts with mean `revenue_per_click`.
 
     `concentration` is the sum of the two Beta parameters: large values keep amounts close to the
     mean, small values push them to 0 and 1. Means must lie inside (0, 1).
@@ -247,7 +247,7 @@ class BetaRevenueLinks(BernoulliLinks):
 
 
 class FixedPriceLinks(BernoulliLinks):
-    """Links whose clicks lead to a sale with probability `sale_rate`; a sale brings `price`.
+    """Links whose clicks lead to a sale with probability `sale_rate`; a sale earns `price`.
 
     >>> FixedPriceLinks([0.5], sale_rate=[0.5], price=[0.4]).rates(1)[1].tolist()
     [0.1]

@@ -126,7 +126,7 @@ class LateFeedback(Environment):
 
     @property
     def arriving(self) -> Callable[..., None]:
-        """The function that writes the visitors of the links themselves."""
+        """The function that writes the visitors of the wrapped links."""
         return self.links.arriving
 
     @property
@@ -143,7 +143,7 @@ class LateFeedback(Environment):
         return self.links.rates(n_rounds)
 
     def visitor_rates(self, n_rounds: int) -> VisitorRates:
-        """Return those of the links themselves."""
+        """Return the visitor rates of the wrapped links."""
         return self.links.visitor_rates(n_rounds)
 
 

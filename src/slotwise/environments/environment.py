@@ -42,8 +42,8 @@ class Environment:
     each feature its value's place in the list of all values, then one number more, which `serve`
     gets and policies do not. `slot_weights` are those that `serve` uses; none means equal slots.
 
-    Laws, tested by `slotwise.testing.EnvironmentContract`: outcomes lie in [0, views_per_round];
-    no level brings more than the level before it; means are those of `rates`, and for each
+    Laws, tested by `slotwise.testing.EnvironmentContract`: outcomes lie in [0, views_per_round]; no
+    level has a larger outcome than the level before it; means are those of `rates`, and for each
     visitor those of `visitor_rates`; the same generator gives the same visitors; `world` is not
     changed by serving.
     """
@@ -91,11 +91,11 @@ class Environment:
     def rates(self, n_rounds: int) -> Floats:
         """Return the mean outcome of a page view over the rounds, of shape (n_levels, n_links).
 
-        Of all visitors, in a slot of weight 1. One of `rates` and `visitor_rates` must be given.
+        The mean is over all visitors, in a slot of weight 1. Define `rates` or `visitor_rates`.
         """
         visitors = self.visitor_rates(n_rounds)
         return np.tensordot(visitors.shares, visitors.rates, axes=1)
 
     def visitor_rates(self, n_rounds: int) -> VisitorRates:
-        """Return the visitors that can be distinguished, and their mean outcomes of a view."""
+        """Return the visitors that can be distinguished, and their mean outcomes per view."""
         return VisitorRates(np.zeros((1, 0), np.int64), np.ones(1), self.rates(n_rounds)[None])

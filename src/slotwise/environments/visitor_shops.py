@@ -1,4 +1,4 @@
-"""Visitors that differ: kinds of visitors, or features whose combinations are too many to list.
+"""Different visitors: kinds of visitors, or features with too many combinations to list.
 
 Both have slots that may differ, too: a link in slot l is clicked with `slot_weights[l]` times its
 rate, and revenue given a click does not depend on the slot (the position-based model). Used by
@@ -24,7 +24,7 @@ from slotwise.problem import check_slot_weights, is_finite_number
 from slotwise.selection.solve import check_kinds, check_rates
 
 MOST_LISTED = 4096
-"""Where features have more combinations, the best mix is found for so many sampled visitors."""
+"""If features have more combinations, the best mix is found for this many sampled visitors."""
 
 
 class SegmentWorld(NamedTuple):
@@ -54,7 +54,7 @@ class LogisticWorld(NamedTuple):
 def arrive_segment(
     world: SegmentWorld, round_number: int, rng: np.random.Generator, visitor: Places
 ) -> None:
-    """Draw a kind; its features are known, the kind itself comes last and is not."""
+    """Draw a kind; its features are visible to policies, the kind itself, at the end, is not."""
     draw = rng.random()
     kind = 0
     while kind < len(world.reached) - 1 and draw >= world.reached[kind]:
@@ -146,12 +146,12 @@ def _read_features(visitors: Any, n_kinds: int) -> tuple[Places, Features]:
 
 
 class SegmentLinks(Environment):
-    """Links that visitors of different kinds take to differently.
+    """Links whose rates differ between kinds of visitors.
 
-    Rates have a row for each kind and a column for each link; `shares` says how many of the page
-    views each kind has. `visitors` gives the features of every kind, which a policy may know;
-    without it the kind itself is the one feature. Kinds with the same features look alike; with
-    none (`visitors=[{}]` for one kind) nothing is known of visitors.
+    Rates have a row for each kind and a column for each link; `shares` has each kind's share of the
+    page views. `visitors` gives the features of every kind, which a policy may know; without it the
+    kind itself is the one feature. Kinds with the same features cannot be distinguished; without
+    features (`visitors=[{}]` for one kind) nothing is known of visitors.
 
     >>> links = SegmentLinks(click_rate=[[0.4, 0.1], [0.1, 0.2]], shares=[0.75, 0.25],
     ...                      revenue_per_click=[[0.5, 0.5], [0.5, 1.0]],
@@ -213,7 +213,7 @@ class LogisticLinks(Environment):
 
     and the same with its own numbers for revenue given a click. `click_effects` and
     `revenue_effects` have for each feature a row for each value and a column for each link;
-    `value_shares` says how often each value occurs, independently of the other features.
+    `value_shares` has the frequency of each value, independent of the other features.
 
     >>> links = LogisticLinks([0.0, 0.0], [[[1.0, 0.0], [-1.0, 0.0]]], [0.0, 0.0],
     ...                       [[[0.0, 0.0], [0.0, 0.0]]], value_shares=[[0.5, 0.5]])
@@ -291,7 +291,7 @@ class LogisticLinks(Environment):
 
 
 LEAST_RATE = 1e-6
-"""Rates are taken to lie this far from 0 and 1, since those have no logit."""
+"""Minimum distance of rates from 0 and 1, which have no logit."""
 
 
 def _sigmoid(logit: Floats) -> Floats:
@@ -333,7 +333,7 @@ def logistic_of(
     seed: int,
     slot_weights: Sequence[float] | None = None,
 ) -> LogisticLinks:
-    """Return links on which features of these numbers of values have additive effects.
+    """Return links on which features with these numbers of values have additive effects.
 
     All features together move a logit by about `effect` times a normal; values are equally often.
     """

@@ -1,9 +1,9 @@
 """Figures and reports from results files.
 
 `result_figures` lays out `panels` of metrics, `floor_price` draws what a floor costs, and
-`paper_report` puts figures, tables and the judged `claims` of the paper on one page. All look alike
-(`style`) and are written by `canvas`. Nothing here simulates: results and answers go in, files come
-out. The command line uses it, and results draw themselves with it in notebooks.
+`paper_report` puts figures, tables and the judged `claims` of the paper on one page. All share one
+`style` and are written by `canvas`. Nothing here simulates: the input is results and answers, the
+output files. The command line uses it, and so do results in notebooks.
 """
 
 from slotwise.extras import naming_extra

@@ -168,7 +168,7 @@ def is_quick_look(results: Results) -> bool:
 
 
 def quick_look_note(all_results: Iterable[Results]) -> str:
-    """Return what to know of results of few rounds; empty where none are."""
+    """Return a warning about results of few rounds; empty if there are none."""
     short = next(filter(is_quick_look, all_results), None)
     if short is None:
         return ""

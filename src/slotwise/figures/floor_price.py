@@ -43,7 +43,7 @@ class FrontierPicture:
     band: tuple[Frontier, Frontier] | None = None
     revenue_word: str = "revenue per page view"
     bound: str = "floor"
-    """What grows along the axis: the click floor, or the guarantee of a rule."""
+    """The quantity on the axis: the click floor, or the guarantee of a rule."""
     axis: str = "click floor, in expected clicks per page view"
     unit: str = "click per page view"
 
@@ -144,7 +144,7 @@ def _mark_floor(axes: Axes, picture: FrontierPicture, *, with_value: bool) -> No
         said = f"{picture.bound} {readable(floor)}: {readable(curve.shadow_price_at(floor))}"
     left, right = axes.get_xlim()
     share = (floor - left) / (right - left)
-    # leave the curves, which change to the right, uncovered
+    # do not cover the curves, which change to the right
     side = "left" if share < 0.25 else "right"
     nudge = 0.012 if side == "left" else -0.012
     height = 0.06 if with_value else 0.93
@@ -167,9 +167,9 @@ Row = tuple[Estimate, tuple[float, float] | None, str]
 
 
 def draw_answers(answers: Mapping[str, Evaluation], title: str = "What if?") -> Figure:
-    """Draw what candidates would have earned, next to what the log's own pages earned.
+    """Draw the estimated outcomes of candidates, next to those of the log's own pages.
 
-    A thick line is the interval, a thin one under it the bootstrap's second opinion.
+    A thick line is the interval, a thin line below it the bootstrap's interval.
     """
     if not answers:
         raise InvalidInput.of("answers", "at least one answer", {})
@@ -238,7 +238,7 @@ def _draw_level(axes: Axes, rows: list[Row], names: list[str]) -> None:
 
 
 def _write_above(axes: Axes, points: float, text: str, **look: Any) -> None:
-    """Write so many points above the axes, however tall they are."""
+    """Write a text `points` above the axes, independent of their height."""
     above: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points"}
     axes.annotate(text, (0, 1), (0, points), parse_math=False, **above, **look)
 

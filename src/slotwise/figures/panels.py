@@ -107,7 +107,7 @@ class Setting:
 
     @property
     def is_floor_infeasible(self) -> bool:
-        """Whether no page has as many clicks as the floor asks for."""
+        """Whether no page has as many clicks as the floor requires."""
         return bool(self.config["optimum"].get("status") == "infeasible")
 
     @property
@@ -116,7 +116,7 @@ class Setting:
         return tuple(self.config["optimum"].get("shadow_prices", ()))
 
     def floor_in_words(self, name: str) -> str:
-        """Return what a floor asks for: "cart 1", or "cart/click 0.2" of a rate."""
+        """Return a floor as text: "cart 1", or "cart/click 0.2" for a rate."""
         level = name.partition("/")[0]
         asked = self.config["rate_floors"][level] if "/" in name else self.config["floors"][level]
         return f"{name} {style.readable(asked)}"
@@ -211,18 +211,18 @@ class Setting:
         return str(self._policy(label).get("name", label.partition("/")[0]))
 
     def _policy(self, label: str) -> Mapping[str, Any]:
-        """Return what the settings say of a policy; nothing where they do not list it."""
+        """Return the settings of a policy; empty if they are not listed."""
         listed = self.config.get("policies", ())
         return next((policy for policy in listed if policy["label"] == label), {})
 
     def labels_of_policy(self, labels: Sequence[str], name: str) -> list[str]:
-        """Return those of `labels` that stand for the policy registered as `name`."""
+        """Return those of `labels` that belong to the policy registered as `name`."""
         return [label for label in labels if self.policy_name(label) == name]
 
     def is_in_paper(self, label: str) -> bool:
         """Return False for a policy that runs with all of the paper's four and is none of them.
 
-        Where one of the four is missing, the experiment is not the paper's, and all are alike.
+        If one of the four is missing, the experiment is not the paper's, and none is marked.
         """
         run = {policy["name"] for policy in self.config.get("policies", ())}
         is_papers = set(style.PAPER) <= run
@@ -262,7 +262,7 @@ class Panel:
     title: str
     meaning: str
     left_out: tuple[str, ...] = ()
-    """Names of policies that seek another optimum, which the paper leaves out."""
+    """Names of policies with another optimum, which the paper leaves out."""
     has_optimal_line: bool = False
     first_share: float = 0.0
     """The share of the rounds, from the start, that is left out because the metric is noise."""
@@ -387,7 +387,7 @@ def _scale_axes(axes: Axes, results: Results, log: str) -> None:
         axes.set_xlim(int(results.rounds[0]), max(results.n_rounds, 2))
     if log in ("y", "both"):
         axes.set_yscale("symlog", linthresh=1.0)
-    if log != "none":  # a scale brings a formatter of its own
+    if log != "none":  # a scale sets its own formatter
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_formatter(style.readable_ticks())
 

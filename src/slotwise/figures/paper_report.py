@@ -106,7 +106,7 @@ class ReportPage:
 
     @property
     def quick_look(self) -> str:
-        """What to know of a report on few rounds; empty for a whole one."""
+        """A warning about a report on few rounds; empty for a complete one."""
         return quick_look_note(chapter.results for chapter in self.chapters)
 
     @property
@@ -265,7 +265,7 @@ class WrittenReport(NamedTuple):
 
 
 class Pictures:
-    """The figures of results, each drawn once: a report may find them drawn already."""
+    """A cache of the figures of results, so that each is drawn once."""
 
     def __init__(self) -> None:
         self._drawn: dict[Results, dict[str, bytes]] = {}

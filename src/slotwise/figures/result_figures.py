@@ -119,7 +119,7 @@ def knows_segments(results: Results) -> bool:
 
 
 def draw_segments(results: Results) -> Figure:
-    """Draw for each feature value what its visitors bring a page view, as a gain in percent.
+    """Draw the revenue per page view of visitors with each feature value, as a gain in percent.
 
     The gain is over the best mix that does not know the visitors. A black mark is the best mix that
     knows them; a line is two standard errors over the runs on either side.
@@ -380,7 +380,7 @@ class Layout:
 def draw_panels(
     results: Results, metrics: Sequence[str] = (), layout: Layout | None = None
 ) -> Figure:
-    """Draw one panel for each metric, as many in a row as the width has room for.
+    """Draw one panel for each metric, as many in a row as fit the width.
 
     Without metrics: regret and shortfall.
     """
@@ -462,7 +462,7 @@ def draw_results(
 
     Con-UCB at four scales of γ or more is drawn as a sweep, more floors than a click floor with
     panels for each of them, anything else as an experiment. Where visitors differ, a second figure,
-    `name`-segments, shows what each of them brings.
+    `name`-segments, shows the revenue of each of them.
     """
     if panels or layout is not None:
         figure = draw_panels(results, panels, layout)

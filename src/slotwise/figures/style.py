@@ -202,9 +202,9 @@ SCALED_DASHES = ((2.5, 1.2), (9, 1.5, 2, 1.5), (4, 1, 1, 1))
 def strokes(labels: Iterable[str]) -> dict[str, Stroke]:
     """Return a stroke for every label, all different.
 
-    Known labels look the same in every figure. Another label starts at a place given by a
-    checksum of its name and moves on only if that stroke is taken in this figure, in alphabetical
-    order. So neither the order of the labels nor the day changes a stroke.
+    Known labels look the same in every figure. Another label starts at a place given by a checksum
+    of its name and moves on only if that stroke is taken in this figure, in alphabetical order. So
+    strokes do not depend on the order of the labels.
 
     >>> strokes(["lexp", "mine"])["lexp"].colour
     '#d55e00'
@@ -215,7 +215,7 @@ def strokes(labels: Iterable[str]) -> dict[str, Stroke]:
     chosen = {label: KNOWN[label].stroke for label in wanted if label in KNOWN}
     taken = set(chosen.values())
     for label in sorted(set(wanted) - chosen.keys()):
-        # The paper's algorithm keeps its hue, whatever its γ.
+        # The paper's algorithm has the same hue for every γ.
         is_scaled = label.startswith(f"{SUBJECT}/")
         colours, dashes = (
             (SCALED_COLOURS, SCALED_DASHES) if is_scaled else (OTHER_COLOURS, OTHER_DASHES)

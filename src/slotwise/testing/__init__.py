@@ -1,6 +1,6 @@
-"""Contracts that ship with slotwise: the laws of its parts as tests for your own.
+"""Contracts that ship with slotwise: the laws of its parts, as tests for your own parts.
 
-Subclass a contract in your tests, say how to make what you wrote, and run pytest.
+Subclass a contract in your tests, define how your object is made, and run pytest.
 """
 
 from slotwise.extras import naming_extra

@@ -1,4 +1,4 @@
-"""The laws of an environment as tests: subclass `EnvironmentContract`, say how to make yours.
+"""The laws of an environment as tests: subclass `EnvironmentContract` and make yours there.
 
 Such a subclass, whole:
 
@@ -21,7 +21,7 @@ from slotwise.compile import switching
 from slotwise.environments import Environment
 
 FALSE_ALARM = 1e-7
-"""The chance that the comparison of means fails by accident, all its numbers together."""
+"""The total probability that the comparison of means fails by accident."""
 
 
 class EnvironmentContract:

@@ -1,4 +1,4 @@
-"""The laws of a policy as tests: subclass `PolicyContract`, say how to make yours, run pytest.
+"""The laws of a policy as tests: subclass `PolicyContract`, make your policy there, run pytest.
 
 Such a subclass, whole:
 
@@ -62,7 +62,7 @@ OF_VISITORS = Problem(
 EVERYBODY = [np.array([one, 2 + other], np.int64) for one in range(2) for other in range(3)]
 """All visitors of that problem: a value of the first feature, a value of the second."""
 OF_SLOTS = Problem(n_links=7, n_slots=3, click_floor=1.2, horizon=400, slot_weights=(2.4, 0.5, 0.1))
-"""Slots that differ much: a click in the last is more than its view."""
+"""Slots that differ much: a click in the last slot counts more than its weighted view."""
 
 
 RULES = (
@@ -73,7 +73,7 @@ RULES = (
 
 
 class SettledPage(NamedTuple):
-    """A page view with its feedback: `outcomes[level]` is what each link shown brought."""
+    """A page view with its feedback: `outcomes[level]` has the outcome of each link shown."""
 
     shown: Links
     probabilities: Floats
@@ -88,7 +88,7 @@ class SettledPage(NamedTuple):
 
 
 class Visitors:
-    """Visitors with seeded tastes; what they bring is in eighths, so that sums are exact."""
+    """Visitors with seeded preferences; outcomes are in eighths, so that sums are exact."""
 
     def __init__(self, problem: Problem, seed: int) -> None:
         self.rng = np.random.default_rng([seed, 1])
@@ -106,11 +106,10 @@ class Visitors:
 class PolicyContract:
     """One test for each law in the docstring of `slotwise.policies.Policy`.
 
-    `make_policy` is called with every problem that is played; a policy whose settings fit one
-    problem only makes its own for each. Of a policy that `samples` what it believes, links that
-    tie are asked to be equal on average, not in every choice. `sale_of_other_links` is what a page
-    earns that must not change what is known of other links; 0 for a policy that measures revenue
-    in units of the mean sale.
+    `make_policy` is called with every problem that is played, and may return other settings for
+    each. For a policy that `samples` from a posterior, links that tie must be equal on average, not
+    in every choice. `sale_of_other_links` is the revenue of a page that must not change what is
+    known of other links; 0 for a policy that measures revenue in units of the mean sale.
     """
 
     sale_of_other_links: ClassVar[float] = 1.0
@@ -122,7 +121,7 @@ class PolicyContract:
     # How the tests play
 
     def start(self, problem: Problem) -> Player:
-        """Return a player of the policy that has seen nothing; links are called by their place."""
+        """Return a player of the policy that has seen nothing; links are named by their place."""
         return Player.start(problem, self.make_policy(problem), range(problem.n_links))
 
     def choose(self, player: Player, seed: int = 0, visitor: Visitor = NOBODY) -> Floats:
@@ -145,10 +144,10 @@ class PolicyContract:
         return 0.11 if player.form.samples else 1e-9
 
     def clicks_at_known_rates(self, problem: Problem) -> float:
-        """Return the clicks a page once `FLOOR_RATES` are known.
+        """Return the clicks per page once `FLOOR_RATES` are known.
 
-        Every link shown brings its rate, so that luck plays no part. Policies that take counts
-        are given a billion views of every link; the others play until their horizon.
+        The outcome of every link shown is its rate, so that there is no noise. Policies that take
+        counts are given a billion views of every link; the others play until their horizon.
         """
         player = self.start(problem)
         n_rounds, n_judged = 4_000, 1_000
@@ -200,7 +199,7 @@ class PolicyContract:
             player.learn(page.feedback(range(len(page.outcomes)) if levels is None else levels))
 
     def learn_about_all(self, player: Player, rates: Floats, n_views: int = 40) -> None:
-        """Show every link equally often, each bringing its rate at every level."""
+        """Show every link equally often, with its rate as the outcome at every level."""
         problem = player.problem
         links, once = np.arange(problem.n_links), np.ones(problem.n_links)
         share = np.full(problem.n_links, problem.n_slots / problem.n_links)

@@ -117,12 +117,12 @@ OBJECT_TYPES = ["1", "2", CONTEXTUAL]
 
 
 def tally_ads(directory: Path, origin: str) -> tuple[pl.DataFrame, int, int]:
-    """Count the three streams in `directory` by ad; `origin` says where users get them.
+    """Count the three streams in `directory` by ad; `origin` is where users get them.
 
     Returns AdID, impressions, clicks, visits and requests of the contextual ads that were visited,
     how many were not, and the number of rows of other ads.
     """
-    # All three are looked for first: the search stream takes minutes to read.
+    # Find all three first, since the search stream takes minutes to read.
     searches, requests, visits = (
         SourceFile.find(directory, "ad-clicks", name, origin)
         for name in (SEARCHES, REQUESTS, VISITS)

@@ -24,7 +24,7 @@ from slotwise.extras import missing_package
 from slotwise.plugins import entry_point_names, find_outside
 
 ENTRY_POINTS = "slotwise.datasets"
-"""The group under which other packages offer data sets."""
+"""The entry point group for data sets of other packages."""
 
 PAGE_OPTIONS = MappingProxyType(
     {"n_slots": int, "click_floor": float, "failure_probability": float}
