@@ -422,7 +422,7 @@ UNIT, SALES, SQUARES = range(3)
 
 @inner
 def note_sales(sales: Floats, is_first: bool, views: Floats, outcomes: Floats) -> None:
-    """Record outcomes of the last level, of which there were none before if `is_first`.
+    """Record outcomes of the last level; `is_first` if there were none before.
 
     A batch does not reveal the size of a sale.
     """

@@ -37,11 +37,11 @@ from slotwise.selection.passes import total_of
 from slotwise.selection.top_page import top_page
 
 #     Q <- [Q + h pages - outcomes]+          as page views settle
-#     score of a link = reward + (Q / V) * what it brings of the floor's level
+#     score of a link = reward + (Q / V) * its outcome of the floor's level
 #
 # A queue grows while pages fall short of the floor and shrinks while they exceed it, so by
-# induction the shortfall so far never exceeds it. Q / V estimates the floor's shadow price: V =
-# sqrt(T), or the root of the rounds settled so far where no horizon is known.
+# induction the shortfall so far never exceeds it. Q / V estimates the floor's shadow price, with V
+# = sqrt(T), or the root of the rounds settled so far without a horizon.
 #
 # A *paced* queue (`patience` above 0) uses V = patience sqrt(h t), the root of the clicks promised
 # so far, and its reserve, the part of Q that is not owed, grows with that root:
@@ -57,8 +57,8 @@ from slotwise.selection.top_page import top_page
 # queue when it settles. A batch of good and bad pages is one step: the order of rounds matters to a
 # queue, since it discards a surplus.
 #
-# A floor on the part of one level that reaches the next, C^j - rate C^(j-1), owes `rate` of what
-# the level before brought until its own level has settled.
+# A floor on the part of one level that reaches the next, C^j - rate C^(j-1), owes `rate` of the
+# outcomes of the level before until its own level has settled.
 
 
 DEBT_GROWTH = 0.25

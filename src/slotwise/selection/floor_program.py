@@ -2,8 +2,8 @@
 
     maximise value . x   subject to   clicks . x >= floor,  sum of x = n_slots,  0 <= x <= 1
 
-At the optimal price every link has a score; the page is what lies above a threshold. Between
-two page views few links change, so price and threshold hardly move. The program keeps
+At the optimal price every link has a score; the page has the links above a threshold. Between two
+page views few links change, so price and threshold hardly move. The program keeps
 
 - TOP: links with value 1 and clicks 1; nothing beats them at any price,
 - IN and OUT: links whose score was more than a margin away from the threshold,

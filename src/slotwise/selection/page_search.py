@@ -103,7 +103,7 @@ def find_threshold(
     better guess for the next one. Both guesses change the work, not the answer.
     """
     n_blocks = (n_listed + LANES - 1) // LANES
-    # it lies in [least, most]: `n_reaching` scores reach `least`, `n_exceeding` exceed `most`
+    # it is in [least, most]: `n_reaching` scores reach `least`, `n_exceeding` exceed `most`
     least, n_reaching, is_least_known = -np.inf, n_listed, False
     most, n_exceeding, is_most_known = np.inf, int64(0), False
     gap, attempt = first_gap, 0

@@ -1,6 +1,6 @@
 """The best page within rules, compiled: greedy at any scores, and at the price that keeps a floor.
 
-`slotwise.selection.rules` says what is solved. Of each group only as many links are listed as could
+`slotwise.selection.rules` defines the program. Of each group only as many links are listed as could
 fill its slots, so a page costs one pass over the links. Once the price is enclosed, links that
 cannot be on a page at any price in between are dropped. Links with equal rates at the same position
 of the order share their slots equally. Used by `frontier`, `rules`, `solve_kinds`, `player`,

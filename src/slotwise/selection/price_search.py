@@ -2,9 +2,9 @@
 
     phi(price) = max over pages of  value + price * (clicks - floor)
 
-is convex and piecewise linear. The best pages at a price bring a range of clicks, one number
-unless links tie at the boundary; the range rises with the price. The search ends at a price
-whose range contains the floor: then a mix of best pages keeps the floor exactly.
+is convex and piecewise linear. The best pages at a price have a range of clicks, one number unless
+links tie at the boundary; the range rises with the price. The search ends at a price whose range
+contains the floor: then a mix of best pages keeps the floor exactly.
 
 Two pages, one with too few clicks and one with too many, are two lines under phi. The next price is
 where they intersect. Rounding may put that point outside the remaining interval of prices; then the

@@ -179,7 +179,7 @@ def _row(links: Links, n_links: int) -> Floats:
 
 
 class _Rows(NamedTuple):
-    """Rows of the program of several floors; each says that some links have so many slots."""
+    """Rows of the program of several floors; each bounds the slots of some links."""
 
     n_links: int
     n_slots: int

@@ -1,11 +1,11 @@
-"""The program of several floors: exact, compiled, warm from the last page.
+"""The program of several floors: exact, compiled, started from the last page.
 
     maximise value . x  subject to  demands[j] . x >= floors[j] for every j,
                                     sum of x = n_slots,  0 <= x <= 1
 
-A floor's demand is what a link brings towards it: a level's mean outcome, or, for a floor on a
-conditional rate, the level's mean less the rate times the mean of the level before. Stages of
-one simplex method, each keeping what those before it reached:
+A floor's demand is a link's contribution to it: a level's mean outcome, or, for a floor on a
+conditional rate, the level's mean less the rate times the mean of the level before. Stages of one
+simplex method, each keeping what those before it reached:
 
 1. where a floor is missed: make the largest relative shortfall as small as it can be,
 2. make value as large as it can be,
@@ -155,7 +155,7 @@ def _best_of_stages(simplex: Simplex, starts_short: bool) -> bool:
 
 @hot
 def _bring_most(simplex: Simplex) -> bool:
-    """Among pages of equal value, find one that brings most towards the floors."""
+    """Among pages of equal value, find one that contributes most to the floors."""
     if fix_what_costs(simplex) == 0:
         return True
     for j in range(len(simplex.floors)):
@@ -195,7 +195,7 @@ def _solve_stages(program: FloorsProgram, n_slots: int) -> None:
     for attempt in range(2):
         if _best_of_stages(simplex, starts_short):
             for j in range(n_floors):
-                # what one more of a floor takes from the value, at least 0
+                # the loss of value for one more unit of a floor, at least 0
                 program.prices[j] = max(0.0, -simplex.duals[j] / simplex.row_size[j])
             if _bring_most(simplex):
                 return
@@ -306,7 +306,7 @@ def _fill_mix(program: FloorsProgram) -> None:
 
 @hot
 def solve_floors_program(program: FloorsProgram, n_slots: int) -> None:
-    """Solve for the links and floors as they are now; the mix and the prices say how."""
+    """Solve for the present links and floors; write the mix and the prices."""
     _solve_stages(program, n_slots)
     _write_probabilities(program)
     _set_status(program)
@@ -317,9 +317,9 @@ def solve_floors_program(program: FloorsProgram, n_slots: int) -> None:
 class FloorsSolution(NamedTuple):
     """The best page mix under several floors.
 
-    `amounts[j]` is what the mix brings towards floor j and `shadow_prices[j]` the value given up
-    for one more of it. `status` is "slack" (the floors cost nothing), "binding" or "infeasible":
-    then no mix keeps every floor, `largest_shortfall` is the largest relative
+    `amounts[j]` is the contribution of the mix to floor j and `shadow_prices[j]` the value given up
+    for one more unit of it. `status` is "slack" (the floors cost nothing), "binding" or
+    "infeasible": then no mix keeps every floor, `largest_shortfall` is the largest relative
     shortfall, no mix makes it smaller, and the price of a missed floor is infinite.
     """
 
@@ -336,10 +336,10 @@ def solve_floors(
 ) -> FloorsSolution:
     """Return the mix of links with the most value that keeps every floor.
 
-    `demands` has one row a floor: what each link brings towards it. A floor of 0 makes sense
-    with demands below 0, for a conditional rate: (cart - 0.2 click) . x >= 0 asks that a fifth
-    of the clicks reach the cart. Its shortfall counts relative to `n_slots` times the row's
-    largest number, that of other floors relative to the floor.
+    `demands` has one row per floor: the contribution of each link. A floor of 0 makes sense with
+    demands below 0, for a conditional rate: (cart - 0.2 click) . x >= 0 asks that a fifth of the
+    clicks reach the cart. Its shortfall counts relative to `n_slots` times the row's largest
+    number, that of other floors relative to the floor.
 
     Exact up to rounding: reduced costs below 1e-12 of their parts count as zero, floors as kept
     when they miss less than 1e-11 of their row's largest number.
@@ -353,7 +353,7 @@ def solve_floors(
     >>> best.shadow_prices.round(6).tolist(), best.amounts.round(6).tolist()
     ([0.0, 0.428571], [0.514286, 0.4])
     """
-    value = as_array("value", value, "an array of finite numbers")  # weighed rewards may exceed 1
+    value = as_array("value", value, "an array of finite numbers")  # weighted rewards may exceed 1
     check_all_hold("value", value, np.isfinite(value), "finite numbers")
     try:
         rows = np.ascontiguousarray(demands, dtype=np.float64)

@@ -63,7 +63,7 @@ def _share_binding(
     search: Search,
     mix: Mix,
 ) -> None:
-    """Share the boundary so that the page brings `floor` clicks: theta * most + rest * fewest.
+    """Share the boundary so that the page has `floor` clicks: theta * most + rest * fewest.
 
     The two extremes fill the slots with the most and with the least clicked ties; links with the
     same clicks are interchangeable and share the slots of their group.
@@ -93,7 +93,7 @@ def _share_binding(
 
 @inner
 def list_ties(links: Links, n_slots: int, search: Search, mix: Mix) -> int:
-    """Add to `mix` what lies above the end of the page in `search`.
+    """Add to `mix` the links above the end of the page in `search`.
 
     The entries that tie exactly at its end are left in `search.ties`; return how many they are.
     """

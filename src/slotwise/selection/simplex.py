@@ -66,7 +66,7 @@ class Simplex(NamedTuple):
 
 
 def new_simplex(n_links: int, n_floors: int) -> Simplex:
-    """Return a program over links that bring nothing; its basis is not usable yet."""
+    """Return a program over links with zero values; its basis is not usable yet."""
     n_rows = n_floors + 1
     return Simplex(
         value=np.zeros(n_links),

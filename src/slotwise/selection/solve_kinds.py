@@ -5,15 +5,15 @@
 
 x_m says how often each link is shown to visitors of kind m. All floors are on clicks, so the best
 pages of a kind lie on its frontier of value against clicks, a chain of pieces whose prices rise.
-The variables of the program are the clicks bought on each piece; what a kind buys in all is a mix
-of the two pages between which it ends. Where slots differ, pages have the links with the largest
-scores in the slots with the largest weights; nothing else changes. Rules hold for every kind, and
-the best page at some scores is then the greedy one within them (`slotwise.selection.rules`). It has
-the most links of every beginning of the order by scores, so it is best for any slot weights.
+The variables of the program are the clicks added on each piece; the total of a kind is a mix of the
+two pages between which it ends. Where slots differ, pages have the links with the largest scores in
+the slots with the largest weights; nothing else changes. Rules hold for every kind, and the best
+page at some scores is then the greedy one within them (`slotwise.selection.rules`). It has the most
+links of every beginning of the order by scores, so it is best for any slot weights.
 
-A floor that even the most clicked pages miss is out of reach: its kinds get those pages, and the
-others are solved under the floors that remain. This serves optima of experiments and mixes fitted
-to logs. `solve` is for one kind, needs no scipy and is far quicker. Used by `evaluation` and
+A floor that even the most clicked pages miss is infeasible: its kinds get those pages, and the
+others are solved under the remaining floors. It is used for optima of experiments and mixes fitted
+to logs. `solve` is for one kind, needs no scipy and is much faster. Used by `evaluation` and
 `simulation`.
 """
 
@@ -40,7 +40,7 @@ from slotwise.selection.solve import STATUSES, check_floor, check_kinds
 from slotwise.selection.top_page import TIE
 
 Floor = tuple[NDArray[np.bool_], float]
-"""The kinds of visitors that a floor counts, and the clicks a page view that it asks for."""
+"""The kinds of visitors of a floor, and the clicks per page view that it requires."""
 
 EXACT = {
     "primal_feasibility_tolerance": 1e-10,  # the least that HiGHS accepts
@@ -48,14 +48,14 @@ EXACT = {
     "presolve": False,  # it compares every piece with every other one
 }
 KEPT = 1e-11
-"""A floor that misses less than this part of its clicks is kept."""
+"""A floor that misses less than this share of its clicks counts as kept."""
 
 
 class KindsSolution(NamedTuple):
-    """The best mix of every kind; of each floor its price and the clicks of its page views.
+    """The best mix of every kind, and the price of each floor with the clicks of its page views.
 
     `shadow_prices[j]` is the value of an average page view given up for one more click of an
-    average page view, at floor j; it is infinite where the floor is out of reach.
+    average page view, at floor j; it is infinite where the floor is infeasible.
     """
 
     probabilities: Floats
@@ -70,7 +70,7 @@ class _Corner(NamedTuple):
     value: float
     links: Links
     parts: Floats
-    """How likely each of the links is to be on the page."""
+    """The inclusion probabilities of the links."""
 
 
 def solve_kinds(
@@ -83,8 +83,8 @@ def solve_kinds(
 ) -> KindsSolution:
     """Return the best mix for visitors of several kinds, with a row of rates for each kind.
 
-    `shares` says what part of the page views each kind has, and `slot_weights` has a number for
-    each slot of the page, all 1 where slots are alike. The mix of every kind is within `rules`.
+    `shares` has each kind's share of the page views, and `slot_weights` a number for each slot of
+    the page, all 1 where slots are alike. The mix of every kind is within `rules`.
 
     >>> everybody, second = np.array([True, True]), np.array([False, True])
     >>> best = solve_kinds([[0.9, 0.1], [0.9, 0.1]], [[0.1, 0.5], [0.1, 0.5]], [0.8, 0.2],
@@ -169,7 +169,7 @@ def _around(pages: list[_Corner], wanted: float) -> tuple[_Corner, _Corner, floa
 def _buy_clicks(
     chains: list[list[_Corner]], shares: Floats, counted: Floats, missing: Floats
 ) -> tuple[Floats, Floats]:
-    """Return the clicks that each kind's page view buys, and the prices of floors that miss some.
+    """Return the clicks added for each kind's page view, and the prices of floors that miss some.
 
     The pages at the start of each chain miss `missing` clicks of an average page view.
     """

@@ -3,12 +3,12 @@
 A page is the `n_slots` links with the largest score; its threshold is the score of the last of them
 (`slotwise.selection.page_search`).
 
-A pass over a large pool lists the links above a cut that lies a little below the expected
-threshold, and the page is found in the list. A cut that proves too high is lowered: it changes the
-work, never the page. Of a small pool all links are scored and nothing is listed. Nothing here
-allocates: the caller owns the buffers.
+A pass over a large pool lists the links above a cut a little below the expected threshold, and the
+page is found in the list. A cut that is too high is lowered: it affects the work, not the page. In
+a small pool all links are scored and nothing is listed. Nothing here allocates: the caller owns the
+buffers.
 
-The links of a page stand in the order of the pool, but for those that tie at its end. Used by most
+The links of a page are in the order of the pool, except for those that tie at its end. Used by most
 of `selection`, and by `policies`.
 """
 
@@ -351,16 +351,16 @@ def _sort_page(
 
 
 # At a price, every link clearly above the threshold is on every best page. The links that tie at
-# the threshold fill the remaining slots in any way, so the best pages bring a range of clicks.
-# The floor is kept exactly at a price whose range contains it.
+# the threshold fill the remaining slots in any way, so the best pages have a range of clicks. The
+# floor is kept exactly at a price whose range contains it.
 
 
 class Boundary(NamedTuple):
     """The ties of a page, sorted by clicks in `search.ties` where they exceed `slots`.
 
-    `slots` are left for them; `fewest` and `most` are the clicks of these slots with the least
-    and with the most clicked ties in them. Links above `least_above` are sure and bring
-    `clicks_above`, kept apart so that a steep price does not magnify the rounding of a sum.
+    `slots` are left for them; `fewest` and `most` are the clicks of these slots with the least and
+    with the most clicked ties in them. Links above `least_above` are sure and have `clicks_above`,
+    a separate sum so that a steep price does not magnify its rounding error.
     """
 
     n_ties: int
