@@ -94,8 +94,8 @@ def _stopped(pool: Overview) -> str:
             return f"No {name} came for the last {n_silent:,} views, although pages are shown."
     if pool.sales_missing:
         return (
-            "Hardly any of the sales came that recent clicks let expect. "
-            "Until they do, revenue is learned from closed windows only."
+            "Far fewer sales were reported than recent clicks suggest. "
+            "Until this ends, revenue is learned from closed windows only."
         )
     return ""
 

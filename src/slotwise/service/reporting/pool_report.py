@@ -536,11 +536,11 @@ def describe_trouble(health: Health, pool_id: str) -> str:
         )
     failed = next((pool.failure for pool in health.pools if pool.pool_id == pool_id), "")
     if failed:
-        return f"The pool cannot be learned, so it shows its fallback order ({failed})."
+        return f"The pool cannot learn, so it shows its fallback order ({failed})."
     if health.clock_jump_us:
         return (
             f"The time of day of this machine jumped by {health.clock_jump_us / 1e6:,.0f} s: the "
-            "service counts on by its own clock. Set the time right, or start the service again."
+            "service uses its own clock. Correct the time, or restart the service."
         )
     if health.store_ahead_us > MAX_STEP_US:
         return (

@@ -260,7 +260,7 @@ def _begin(old: _SqlStore, new: _SqlStore, source: str, target: str) -> None:
     [(still_moving,)] = _fetch(old, "SELECT moving_from FROM store_clock")
     if still_moving:
         raise UnsupportedState(
-            f"{public_address(source)} is not whole itself: finish its move from {still_moving}"
+            f"{public_address(source)} is incomplete: finish its move from {still_moving}"
         )
     [(moving_from,)] = _fetch(new, "SELECT moving_from FROM store_clock")
     if moving_from == public_address(source):
