@@ -183,10 +183,10 @@ class LogWriter:
             rule = f"at least {self.last_us}, the time of the last page in the log"
             advice = f"to start a new log, delete the folder {self._folder} or name another one"
             raise InvalidInput.of("time_us", rule, page.time_us, advice)
-        self.last_us = page.time_us
         rows = page.rows()
         for name, column in self._columns.items():
             column.extend(rows.get(name) or [None] * len(page.links))
+        self.last_us = page.time_us
         if len(self._columns["link"]) >= self._rows_a_file:
             self.flush()
 
@@ -207,7 +207,11 @@ class LogWriter:
         files = sorted(self._folder.glob("*.parquet"))
         if not files:
             return -(2**63)
-        schema = pyarrow.parquet.read_schema(files[-1])
+        try:
+            schema = pyarrow.parquet.read_schema(files[-1])
+        except (OSError, pyarrow.ArrowInvalid):
+            rule = "a new folder, or one with a log that can be read"
+            raise InvalidInput.of("path", rule, str(files[-1])) from None
         kept, wanted = (
             (one.names, (one.metadata or {}).get(MAX_REVENUE_KEY)) for one in (schema, self._schema)
         )

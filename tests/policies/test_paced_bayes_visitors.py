@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.leaderboard.cases import with_moving_taste
 from benchmarks.shops import halfway_floor, segment_shop
-from slotwise import PacedBayes, SegmentLinks
+from slotwise import PacedBayes, SegmentLinks, Selector
 from slotwise.compile import switching
 from slotwise.policies import NO_SLOTS, NOBODY, Policy
 from slotwise.policies.link_posterior import (
@@ -472,3 +472,25 @@ def test_floors_are_kept_where_a_large_segment_changes_its_taste(seed: int) -> N
         for run in range(6)
     ]
     assert np.maximum(0.0, missing).mean() < 74.0
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_clicks_that_come_one_at_a_time_are_not_missing(first: bool) -> None:
+    """`first` says that a page without clicks is reported at once, and its clicks later."""
+    known = []
+    for at_once in (True, False):
+        selector = Selector(
+            [f"l{k}" for k in range(12)], 6, features={"device": ["a", "b"]}, seed=1
+        )
+        chance = np.random.default_rng(2)
+        for _ in range(500):
+            page = selector.select(visitor={"device": str(chance.choice(["a", "b"]))})
+            clicked = [link for link in page.shown if chance.random() < 0.3]
+            if at_once:
+                selector.update(page, clicks=clicked)
+            else:
+                for clicks in ([[]] if first else []) + [[link] for link in clicked]:
+                    selector.update(page, clicks=clicks)
+            selector.update(page, clicks=[], revenue={})
+        known.append(selector.knowledge().arrays["information"].sum())
+    assert known[1] > 0.9 * known[0]

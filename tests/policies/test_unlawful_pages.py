@@ -12,6 +12,7 @@ import pytest
 from slotwise import BernoulliLinks, Selector, simulate
 from slotwise.errors import InvalidInput
 from slotwise.policies import CountingPolicy, Counts, Mix, Problem, compiled, new_counts, new_mix
+from slotwise.policies.policy import check_page
 from slotwise.selection import set_probabilities
 from slotwise.simulation import simulate_log
 
@@ -78,3 +79,36 @@ def test_wrong_probabilities_are_refused(
 def test_right_ones_are_not() -> None:
     results = simulate(LINKS, [Fixed()], n_slots=2, n_rounds=50, n_runs=1)
     assert results.n_rounds == 50
+
+
+def test_small_probabilities_that_are_left_out_break_no_law() -> None:
+    tail = np.full(3_000, 0.9e-9)
+    chances = np.concatenate([[1.0, 1.0 - tail.sum()], tail])
+    selector = Selector(range(len(chances)), 2, policy=Fixed(first=tuple(chances.tolist())))
+    assert len(selector.select().shown) == 2
+
+
+def test_rounding_errors_break_no_law() -> None:
+    mix = new_mix(3)
+    mix.open[:2], mix.probabilities[:2] = (0, 2), (1.0 + 4e-16, 1.0)
+    mix.sizes[:] = 0, 2, 0, 0
+    check_page(Fixed(), mix, 2)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "links"),
+    [
+        ((0, 2, 0, 0), (0, 7)),
+        ((0, 2, -1, 0), (0, 1)),
+        ((0, 1, 1, 2), (0, 1)),
+        ((2, 2, 0, 0), (0, 1)),
+    ],
+)
+def test_links_and_sizes_that_no_page_has_are_refused(
+    sizes: tuple[int, ...], links: tuple[int, int]
+) -> None:
+    mix = new_mix(3)
+    mix.open[:2], mix.probabilities[:2] = links, 1.0
+    mix.sizes[:] = sizes
+    with pytest.raises(InvalidInput, match="`probabilities` of the policy `fixed` must be in"):
+        check_page(Fixed(), mix, 2)

@@ -13,6 +13,7 @@ from slotwise.problem import Problem
 from slotwise.service.records import SECOND_US
 from tests.service.conftest import OpenService
 from tests.service.rows import T0, arrays_of, learned_of, link, pool
+from tests.service.sampling_policy import SamplingPolicy
 from tests.service.test_visitors import LINKS, links_for, opened, visit
 from tests.service.visitor_policy import FAILING, VisitorPolicy
 
@@ -74,6 +75,25 @@ def test_rounds_at_which_a_policy_raises_are_learned_once(
     fed: Any = service.publisher.runs["home"]._fed_player()
     (country,) = (one for one in fed.player.features.plain() if one["name"] == "country")
     assert country["counts"] == {"DE": 12}
+
+
+@pytest.mark.parametrize("n_shown", [1, 5])
+@pytest.mark.parametrize("policy", ["sampling", "by-visitor"])
+def test_pages_that_a_policy_cannot_mean_are_never_shown(
+    open_service: OpenService, monkeypatch: pytest.MonkeyPatch, policy: str, n_shown: int
+) -> None:
+    def choose(state: Any, *_: object) -> None:
+        state.mix.sure[:n_shown] = range(n_shown)
+        state.mix.sizes[:] = n_shown, 0, 0, 0
+
+    for kind in (VisitorPolicy, SamplingPolicy):
+        monkeypatch.setitem(POLICIES, kind.name, kind)
+        monkeypatch.setattr(kind, "choose", staticmethod(choose))
+    features = {"device": ["phone", "desktop"]} if policy == "by-visitor" else {}
+    service = opened(open_service(), policy=policy, features=features)
+    page = service.decider.decide("home", T0)
+    assert page.fallback == ("learning-failed" if features else "policy-failed")
+    assert len(page.shown) == 2
 
 
 def test_a_large_pool_plays_the_form_for_large_pools(

@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from msgspec.structs import replace
 
 from slotwise.errors import InvalidInput
 from slotwise.features import Features
 from slotwise.service.deciding.page_mix import MAX_CACHED
+from slotwise.service.learning.pool_player import PoolPlayer, decode_state, encode_state
 from slotwise.service.records import SECOND_US, ClickEvent, ConversionEvent, DecisionRecord, Pin
 from slotwise.service.refusals import Conflict
 from slotwise.service.reporting.decision_report import log_file
@@ -373,6 +375,23 @@ def test_a_restart_shows_everybody_what_was_shown_before(tmp_path: Path) -> None
         np.testing.assert_allclose(second, first, atol=1e-6)
     assert arrays_of(again) == knowledge
     again.close()
+
+
+def test_a_state_without_newer_knowledge_goes_on(service: Service) -> None:
+    visit(opened(service), 60, T0)
+    run = service.publisher.runs["home"]
+    fed = run._fed_player()
+    assert fed is not None
+    stored = decode_state(fed.save(run.pool, run.fed_to))
+    assert stored is not None
+    older = {name: array for name, array in stored.arrays.items() if name != "missing"}
+    assert len(older) < len(stored.arrays)
+    restored = PoolPlayer.restore(encode_state(replace(stored, arrays=older)), run.pool)
+    assert restored is not None
+    known, again = fed.player.knowledge().arrays, restored[0].player.knowledge().arrays
+    assert {one: known[one].tolist() for one in older} == {
+        one: again[one].tolist() for one in older
+    }
 
 
 @pytest.mark.parametrize("policy", ["queue-ts", "paced-bayes", "con-ucb"])

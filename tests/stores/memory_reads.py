@@ -235,9 +235,9 @@ class MemoryReader(StoreReader):
         events: list[StoredEvent] = [item for kind in kinds for item in kind.values()]
         yield [item for item in events if since_us <= item.received_us < until_us]
 
-    def shown_since(self, pool_id: str, after: int, until: int | None = None) -> ShownViews:
+    def shown_since(self, pool_id: str, after: int) -> ShownViews:
         """Return the place of the newest view of all, and how often each link is on those after."""
-        stored = self._tables.stored[:until]
+        stored = self._tables.stored
         new = map(self._tables.decisions.get, stored[after:])
         views = [one for one in new if one is not None and one.pool_id == pool_id]
         shown = Counter(link.link_id for one in views for link in one.shown)

@@ -296,7 +296,6 @@ class StoreContract(StoreUpkeep):
         assert later > place
         assert set(shown.values()) == {2}
         assert reads(store).shown_since("elsewhere", 0) == (later, 0, {})
-        assert reads(store).shown_since("home", 0, place).n_pages == 1
 
     def test_clicks_of_views_that_close_after_a_time(self, store: Store) -> None:
         store.commit([AppendDecision(decision=decision_row("d1")), click_row("d1")])

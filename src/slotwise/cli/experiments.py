@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import signal
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -95,6 +96,12 @@ def simulate_command(
     planned = Planned(experiment, Path(f"{path.stem}.parquet") if out is None else out)
     parts = planned.path.with_name(f"{planned.path.name}.parts")
     plan = [planned]
+    names = {} if log is None else folder_names(experiment.policies)
+    logs = {} if log is None else {label: log / name for label, name in names.items()}
+    for folder in logs.values():
+        _check_log_folder(folder)
+    if explore and log is None:
+        raise InvalidInput.of("--log", "given with --explore, which is for logs", None)
     console = Console()
     for note in notes_of(plan):
         console.print(f"note: {note}", highlight=False, markup=False)
@@ -107,10 +114,9 @@ def simulate_command(
         )
     console.print(finals_table(results))
     typer.echo(planned.path)
-    if log is not None:
-        for label, name in folder_names(experiment.policies).items():
-            log_run(experiment, label, _new_log_folder(log / name), explore)
-            typer.echo(log / name)
+    for label, folder in logs.items():
+        log_run(experiment, label, folder, explore)
+        typer.echo(folder)
 
 
 def check_sizes(runs: int | None, rounds: int | None, seed: int | None = None) -> None:
@@ -154,11 +160,10 @@ def folder_names(labels: Iterable[str]) -> dict[str, str]:
     return names
 
 
-def _new_log_folder(folder: Path) -> Path:
-    """Return `folder` if no log is in it: two simulated logs in one would have the same pages."""
+def _check_log_folder(folder: Path) -> None:
+    """Refuse a folder with a log: two simulated logs in one would have the same pages."""
     if folder.is_dir() and any(folder.glob("*.parquet")):
         raise InvalidInput.of("--log", "a folder without logs of these policies", str(folder))
-    return folder
 
 
 def reproduce_command(
@@ -332,7 +337,10 @@ def say_what_is_kept(plan: Sequence[Planned], parts: Path) -> Iterator[None]:
     if len(finished) == len(plan):
         where = finished[0] if len(finished) == 1 else finished[0].parent
         typer.echo(f"already finished, nothing was run: {where}", err=True)
-    before = signal.signal(signal.SIGINT, _say_stopping)
+    is_main = threading.current_thread() is threading.main_thread()
+    is_usual = is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if is_usual:  # an ignored signal stays ignored
+        signal.signal(signal.SIGINT, _say_stopping)
     try:
         yield
     except KeyboardInterrupt:
@@ -342,7 +350,8 @@ def say_what_is_kept(plan: Sequence[Planned], parts: Path) -> Iterator[None]:
     except OSError as error:
         raise stop(f"a file cannot be written ({error}). ", 1) from None
     finally:
-        signal.signal(signal.SIGINT, before)
+        if is_usual:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _say_stopping(*_: object) -> None:

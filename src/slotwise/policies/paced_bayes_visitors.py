@@ -291,9 +291,9 @@ def learn(
         link = links[k]
         add_views(evidence, level, link, views[k], outcomes[k])
         due = learn_link(regression, state.sight, visitor, level, link, views[k], outcomes[k])
+        n_clicks += outcomes[k]  # also further clicks, which come without a view
         if level == 0 and views[k] > 0.0:
             expected += due * known_part(regression, visitor, link, due / views[k])
-            n_clicks += outcomes[k]
     if level == 0:
         n_pages = evidence.rounds[0] - before
         if notice_missing(regression, visitor, evidence.rounds[0], expected, n_clicks, n_pages):

@@ -14,7 +14,15 @@ from numpy.typing import NDArray
 
 from slotwise.compile import code_for, switching
 from slotwise.errors import InvalidInput
-from slotwise.policies.policy import NO_SLOTS, Estimates, Floats, Links, Policy
+from slotwise.policies.policy import (
+    NO_SLOTS,
+    Estimates,
+    Floats,
+    Links,
+    Policy,
+    check_page,
+    is_own,
+)
 from slotwise.policies.within_rules import choosing_within
 from slotwise.problem import Problem, whole_number
 from slotwise.selection.mix import dense_probabilities
@@ -229,9 +237,12 @@ def average_ahead(
         type(policy).learn, ahead, who[0], 0, page, NO_SLOTS, probabilities, one_view, one_view
     )
     shown = np.zeros(problem.n_links)
+    is_checked = rules is None and not is_own(policy.choose)
     for k in range(n_rounds):
         visitor = who[k % len(who)]
         choose.call(ahead, visitor, chosen_by, *parts)
+        if is_checked:
+            check_page(policy, ahead.mix, problem.n_slots)
         draw.call(*drawn_from, chance, page, probabilities)
         if rules is None:
             shown[page] += 1.0

@@ -17,7 +17,7 @@ from slotwise.arrays import Floats as Floats, Links as Links
 from slotwise.compile import hot, is_dispatcher, support_numba, switching
 from slotwise.errors import InvalidInput
 from slotwise.problem import Problem, whole_number
-from slotwise.selection.mix import SUM_TOLERANCE, Mix, dense_probabilities, total_probability
+from slotwise.selection.mix import N_OPEN, Mix, dense_probabilities, is_lawful
 
 Knowledge = dict[str, Floats]
 Visitor = NDArray[np.int64]
@@ -314,12 +314,17 @@ def is_own(function: Any) -> bool:
 
 def check_page(policy: Policy, mix: Mix, n_slots: int) -> None:
     """Refuse probabilities that are not in [0, 1] or do not sum to the slots of the page."""
-    if not abs(switching(total_probability)(mix) - n_slots) <= SUM_TOLERANCE:  # also where NaN
+    chances = mix.probabilities[: mix.sizes[N_OPEN]]
+    if switching(is_lawful)(mix, n_slots) and not np.isnan(chances).any():
+        return  # compiled code does not see NaN
+    name = f"probabilities` of the policy `{policy.name}"
+    rule = f"in [0, 1] and sum to n_slots ({n_slots})"
+    try:
         chosen = dense_probabilities(mix)
-        name = f"probabilities` of the policy `{policy.name}"
-        rule = f"in [0, 1] and sum to n_slots ({n_slots})"
-        advice = f"these sum to {chosen.sum():.6g}; test the policy with PolicyContract"
-        raise InvalidInput.of(name, rule, chosen.round(6).tolist(), advice)
+    except (IndexError, ValueError):
+        chosen = mix.sizes.astype(np.float64)
+    advice = f"these sum to {chosen.sum():.6g}; test the policy with PolicyContract"
+    raise InvalidInput.of(name, rule, chosen.round(6).tolist(), advice)
 
 
 def check_horizon(value: int | None) -> None:

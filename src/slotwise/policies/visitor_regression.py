@@ -620,7 +620,7 @@ def notice_missing(
 
     `rounds` are the page views of all visitors so far.
     """
-    if len(visitor) == 0 or n_pages <= 0.0:
+    if len(visitor) == 0:
         return False
     has_segments = len(regression.layout.first) == 2
     place = visitor[0] if has_segments else 0

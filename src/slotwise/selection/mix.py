@@ -92,14 +92,27 @@ def set_probabilities(mix: Mix, probabilities: Floats) -> None:
 
 
 @hot
-def total_probability(mix: Mix) -> float:
-    """Return the sum of all probabilities, and -1 where one is not in [0, 1]."""
-    total = float(mix.sizes[N_SURE] + mix.sizes[TIED_SLOTS])
-    for k in range(mix.sizes[N_OPEN]):
-        if mix.probabilities[k] < 0.0 or mix.probabilities[k] > 1.0:
-            return -1.0
-        total += mix.probabilities[k]
-    return total
+def is_lawful(mix: Mix, n_slots: int) -> bool:
+    """Return whether probabilities are in [0, 1] and sum to `n_slots`, of links of the pool."""
+    n_links = len(mix.sure)
+    n_sure, n_open, n_tied = mix.sizes[N_SURE], mix.sizes[N_OPEN], mix.sizes[N_TIED]
+    n_picks = mix.sizes[TIED_SLOTS]
+    if min(n_sure, n_open, n_tied, n_picks) < 0 or n_picks > n_tied:
+        return False
+    if n_sure + n_open + n_tied > n_links:
+        return False
+    total, n_outside = float(n_sure + n_picks), 0
+    for k in range(n_sure):
+        n_outside += mix.sure[k] < 0 or mix.sure[k] >= n_links
+    for k in range(n_open):
+        chance = mix.probabilities[k]
+        n_outside += chance < -INTEGRAL or chance > 1.0 + INTEGRAL
+        n_outside += mix.open[k] < 0 or mix.open[k] >= n_links
+        total += chance
+    for k in range(n_tied):
+        n_outside += mix.tied[k] < 0 or mix.tied[k] >= n_links
+    # Probabilities up to `INTEGRAL` may have been left out. NaN is not below anything.
+    return n_outside == 0 and abs(total - n_slots) <= SUM_TOLERANCE + INTEGRAL * n_links
 
 
 def dense_probabilities(mix: Mix) -> Floats:

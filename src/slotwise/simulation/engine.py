@@ -23,7 +23,7 @@ from slotwise.policies.policy import check_page, is_own, policy_for
 from slotwise.policies.within_rules import choosing_within, draw_within
 from slotwise.problem import Problem
 from slotwise.selection import draw_page
-from slotwise.selection.mix import SUM_TOLERANCE, Mix, total_probability
+from slotwise.selection.mix import Mix, is_lawful
 from slotwise.selection.page_order import (
     PageOrder,
     expose,
@@ -146,7 +146,7 @@ def draw_checked(mix: Mix, rng: Any, shown: Links, probabilities: Floats) -> Non
 
     Machine code does not check bounds: a page of too many links would be written beyond its array.
     """
-    if abs(total_probability(mix) - len(shown)) > SUM_TOLERANCE:
+    if not is_lawful(mix, len(shown)):
         raise UnlawfulPage
     draw_page(mix, rng, shown, probabilities)
 

@@ -102,10 +102,11 @@ def test_another_database_is_no_backup(tmp_path: Path) -> None:
     assert not (tmp_path / "store.db").exists()
 
 
-def test_another_database_is_left_as_it_is(tmp_path: Path) -> None:
+@pytest.mark.parametrize("table", ["recipes (name TEXT)", "alembic_version (version_num TEXT)"])
+def test_another_database_is_left_as_it_is(tmp_path: Path, table: str) -> None:
     other = tmp_path / "other.db"
     with closing(sqlite3.connect(other)) as connection:
-        connection.execute("CREATE TABLE recipes (name TEXT)")
+        connection.execute(f"CREATE TABLE {table}")
     before = other.read_bytes()
     for open_it in (open_existing, open_existing_to_read):
         with pytest.raises(UnsupportedState, match=r"other\.db is a database, but not a store"):

@@ -312,7 +312,8 @@ class PoolPlayer:
             player.load({**arrays, **others})
         except (LookupError, ValueError):
             return None
-        if player.knowledge().arrays.keys() != stored.arrays.keys():
+        newer = player.form.newer_knowledge
+        if player.knowledge().arrays.keys() - newer != stored.arrays.keys() - newer:
             return None
         run = cls(player)
         if run.ahead is not None:

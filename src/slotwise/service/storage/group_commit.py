@@ -96,12 +96,22 @@ class CommittedPages:
         """Return the same as the reader's method of this name, usually without reading pages."""
         with self._lock:
             last_id, n_committed = self._last_id, self._n_committed
-            counted = self._pools.get(pool_id)
-            self._pools[pool_id] = _PoolPages(n_committed)
-        until = reader.place_of(last_id) if last_id else 0
-        if counted is not None and until and until - after == n_committed - counted.n_before:
-            return ShownViews(until, counted.n_pages, counted.links)
-        return reader.shown_since(pool_id, after, until if until > after else None)
+            counted = self._pools.pop(pool_id, None)
+            self._pools[pool_id] = since = _PoolPages(n_committed)
+        until = -1
+        try:
+            place = reader.place_of(last_id) if last_id else 0
+            if counted is not None and place - after == n_committed - counted.n_before:
+                until = place
+                return ShownViews(until, counted.n_pages, counted.links)
+            read = reader.shown_since(pool_id, after)
+            until = read.until if read.until == place else -1
+            return read
+        finally:
+            if until < 0:  # what is counted from here on does not begin where the answer ends
+                with self._lock:
+                    if self._pools.get(pool_id) is since:
+                        del self._pools[pool_id]
 
 
 class GroupCommitter:

@@ -620,13 +620,12 @@ class StoreReader:
             for rows in self._session.stream(sql, since_us=since_us, until_us=until_us):
                 yield list(map(kind.record, rows))
 
-    def shown_since(self, pool_id: str, after: int, until: int | None = None) -> ShownViews:
+    def shown_since(self, pool_id: str, after: int) -> ShownViews:
         """Return the position of the newest view, and how often links were shown after a position.
 
-        Views that another process is storing may be missing, and views after `until` are left out.
+        Views that another process is storing may be missing.
         """
-        if until is None:
-            [(until,)] = self._fetch("SELECT COALESCE(MAX(seq), 0) FROM decisions")
+        [(until,)] = self._fetch("SELECT COALESCE(MAX(seq), 0) FROM decisions")
         if until <= after:
             return ShownViews(until, 0, {})
         among = {"pool_id": pool_id, "after": after, "until": until}

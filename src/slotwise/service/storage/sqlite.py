@@ -305,7 +305,7 @@ def migrate(path: Path, busy_timeout_s: float) -> None:
     """
     with closing(sqlite3.connect(path, timeout=busy_timeout_s)) as found:
         names = {name for (name,) in found.execute("SELECT name FROM sqlite_master")}
-    if names and "alembic_version" not in names:
+    if names and not {"alembic_version", "pools"} <= names:
         told = f"{path.name} is a database, but not a store of slotwise; give another file"
         raise UnsupportedState(told)
     engine = create_engine(
