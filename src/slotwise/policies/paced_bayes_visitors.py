@@ -1,4 +1,4 @@
-"""Paced Bayes for visitors that differ: one price for all, a posterior for each.
+"""Paced Bayes for visitors with features: one price for all, a posterior for each visitor.
 
 Used by `paced_bayes`, `visitor_pages` and `service`.
 """
@@ -81,14 +81,14 @@ from slotwise.selection.page_within_rules import best_within
 from slotwise.selection.share_slots import take_top_links
 
 MAX_NUMBERS = 1_600_000
-"""Numbers that a pool may need for what pairs of values do: about 45 MB in all."""
+"""Maximum number of entries of a pool for pairs of values: about 45 MB in total."""
 MAX_ADDED = 20_000
-"""Numbers that a page may add up at each level: with 30,000 it took more than 100 us."""
+"""Maximum number of terms of a page at each level: 30,000 took more than 100 us."""
 MAX_OTHER_VALUES = 24
-"""Values of all features but the largest one: a link is then learned in some microseconds."""
+"""Maximum number of values of all features but the largest: a link is learned in microseconds."""
 
 N_VISITORS = 64
-"""Visitors that stand for those seen: enough for shares in steps of 1.6 %."""
+"""Number of visitors that represent those seen: enough for shares in steps of 1.6 %."""
 
 LOG_GROWTH = math.log(1.1)
 """With many values, the prior of effects is fitted when rounds have grown by 10 %."""
@@ -107,9 +107,9 @@ def has_few_pairs(problem: Problem) -> bool:
 def visitors_like_those_seen(
     pages: Floats, feature_of: Links, n_visitors: int
 ) -> NDArray[np.int64]:
-    """Return visitors, a row each, in which every value is as frequent as in the pages seen.
+    """Return visitors, a row each, with the frequencies of values in the pages seen.
 
-    How features go together is not known: each is dealt out by itself, always in the same way.
+    Correlations of features are not known: each is assigned independently, deterministically.
     """
     dealer = np.random.default_rng(0)
     places = (np.arange(n_visitors) + 0.5) / n_visitors
@@ -126,7 +126,7 @@ def visitors_like_those_seen(
 class PacedBayesVisitorsState(NamedTuple):
     """Evidence, the regression made from it, and the queues that set the price.
 
-    Of `posterior`, what is known of the pool is kept; the rest is room for one visitor.
+    `posterior` has the estimates of the pool; the rest of it is a buffer for one visitor.
     """
 
     evidence: Evidence
@@ -143,7 +143,7 @@ class PacedBayesVisitorsState(NamedTuple):
 
 @inner
 def price_in_sales(state: PacedBayesVisitorsState) -> None:
-    """Compute what a unit of each level is worth: its reward and the price of its floors."""
+    """Compute the value of a unit of each level: its reward and the price of its floors."""
     queues, posterior = state.queues, state.posterior
     for level in range(len(queues.worth)):
         queues.worth[level] = reward_in_sales(posterior, queues.rewards, level)
@@ -158,9 +158,9 @@ def price_in_sales(state: PacedBayesVisitorsState) -> None:
 
 @inner
 def _open_debt(state: PacedBayesVisitorsState, level: int, least: float) -> float:
-    """Return what open pages are expected to lack of `least` a page, by the rates of all visitors.
+    """Return the expected shortfall of open pages from `least` per page, by average rates.
 
-    A link not seen yet is expected to bring what the pool does.
+    A link not seen yet has the expected outcome of the pool.
     """
     evidence, pool = state.evidence, state.posterior.pool[level]
     opened, views, sums = evidence.open_views[level], evidence.views[level], evidence.sums[level]
@@ -172,7 +172,7 @@ def _open_debt(state: PacedBayesVisitorsState, level: int, least: float) -> floa
 
 @inner
 def _discount_open(state: PacedBayesVisitorsState) -> None:
-    """Let open views count in the variance and width of links as if they were settled."""
+    """Count open views in the variance and width of links as if they were settled."""
     evidence, posterior = state.evidence, state.posterior
     for link in range(len(posterior.width)):
         opened = evidence.open_views[0, link]
@@ -206,7 +206,7 @@ def _score_for(state: PacedBayesVisitorsState, visitor: Visitor) -> None:
 
 @hot
 def choose(state: PacedBayesVisitorsState, visitor: Visitor, rng: np.random.Generator) -> None:
-    """Take the links with the largest bound on what showing them to this visitor is worth."""
+    """Take the links with the largest bound on the value of a view by this visitor."""
     _score_for(state, visitor)
     clicks, n_slots = state.posterior.mean[0], state.queues.n_slots
     take_top_links(state.score, clicks, 0.0, n_slots, state.search, state.mix)
@@ -219,7 +219,7 @@ def choose_within(
     """Take the best page within the rules at the scores of all links."""
     _score_for(state, visitor)
     queues = state.queues
-    for k in range(len(state.score)):  # a boost decides on the page, not on the order of its slots
+    for k in range(len(state.score)):  # a boost affects the page, not the order of its slots
         rules.worth[k] = state.score[k]
     score_boosted(state.posterior, queues.worth, queues.rewards, rules.boost, rules.worth)
     best_within(rules, rules.worth, rules.worth)
@@ -234,7 +234,7 @@ def rank(state: PacedBayesVisitorsState, links: Links, worth: Floats) -> None:
 
 @hot
 def refresh(state: PacedBayesVisitorsState) -> None:
-    """Recompute all that follows from what is known."""
+    """Recompute everything that is derived from the knowledge."""
     if len(state.sight.odds) > 0:
         for level in range(len(state.queues.worth)):
             refresh_level(state.regression, state.sight, level)
@@ -242,9 +242,9 @@ def refresh(state: PacedBayesVisitorsState) -> None:
 
 @inner
 def _is_due(state: PacedBayesVisitorsState, level: int, before: float) -> bool:
-    """Return whether the prior of effects is due; with many values, when rounds grow by 10 %.
+    """Return whether a fit of the prior of effects is due; rounds grow by 10 % with many values.
 
-    `before` are the rounds by which the pool was fitted before.
+    `before` are the rounds of the previous fit of the pool.
     """
     if state.regression.layout.has_pairs:
         return True
@@ -254,7 +254,7 @@ def _is_due(state: PacedBayesVisitorsState, level: int, before: float) -> bool:
 
 @inner
 def _refit(state: PacedBayesVisitorsState, level: int) -> None:
-    """Fit the prior of a level, and refresh all links where it moved."""
+    """Fit the prior of a level, and refresh all links if it moved."""
     regression, posterior = state.regression, state.posterior
     must = False
     if level == len(regression.center) - 1 and posterior.sales[SALES] > 0.0:
@@ -275,7 +275,7 @@ def learn(
     views: Floats,
     outcomes: Floats,
 ) -> None:
-    """Count, let the queues of the level grow or shrink, and learn of the visitor."""
+    """Count, update the queues of the level, and learn from the visitor."""
     evidence, regression = state.evidence, state.regression
     before = evidence.rounds[level]
     count_rounds(evidence, level, views)
@@ -305,7 +305,7 @@ def learn(
 
 @dataclass(frozen=True)
 class PacedBayesVisitors(QueuePolicy):
-    """Paced Bayes where visitors have features; `PacedBayes.for_problem` returns it for such.
+    """Paced Bayes where visitors have features; `PacedBayes.for_problem` returns it.
 
         shown = the L largest  E + sqrt(2 w Var) + (2/3) w Var / E  of  a(x) (b(x) + price)
         w     = c ln(1 + t L / (K N(x)))
@@ -313,17 +313,16 @@ class PacedBayesVisitors(QueuePolicy):
         price = b0 Q / (v sqrt(floor t))
 
     a(x) and b(x) are a link's click rate and revenue per click for visitor x, by the posterior of
-    `knowledge.visitor_regression`. The bound is that of `knowledge.joint_posterior`. Of the t page
-    views, N showed the link, t_v had a visitor with value v of a feature, and N_v both; N(x) is how
-    often all visitors would have seen the link, had they seen it as often as visitors like x.
+    `visitor_regression`. The bound is that of `joint_posterior`. Of the t page views, N showed the
+    link, t_v had a visitor with value v of a feature, and N_v both; N(x) is how often all visitors
+    would have seen the link if they had seen it as often as visitors like x.
 
-    Where clicks of a segment stay far below those expected, its taste has changed, and most of what
-    was learned of its views is forgotten; of all views, where visitors have several features.
+    If clicks of a segment stay far below those expected, its preferences have changed, and most of
+    what was learned from its views is discarded; from all views, if visitors have several features.
 
-    The best mix for visitors that differ has one price for all of them, so there is one paced queue
-    Q for the floor (`floors.queue`), in units of b0, what a click of the pool earns. Floors of
-    segments have a queue each (`floors.segment_floors`), whose prices add to that of the floor for
-    all.
+    The best mix for different visitors has one price for all of them, so there is one paced queue Q
+    for the floor (`prices`), in units of b0, the pool's mean revenue per click. Floors of segments
+    have a queue each, whose prices are added to that of the floor for all.
     """
 
     exploration: float = 0.6
@@ -352,14 +351,14 @@ class PacedBayesVisitors(QueuePolicy):
     keeps_segment_floors: ClassVar[bool] = True
     uses_visitors: ClassVar[bool] = True
     has_pairs: ClassVar[bool] = True
-    """Whether links keep what every pair of values does."""
+    """Whether links store an entry for every pair of values."""
 
     def __post_init__(self) -> None:
         check_positive("exploration", self.exploration)
         check_positive("patience", self.patience)
 
     def start(self, problem: Problem) -> PacedBayesVisitorsState:
-        """Return a state in which every link is as good as the pool for everybody."""
+        """Return a state in which every link has the pool's prior for all visitors."""
         require_no_rate_floors(self.name, problem)
         evidence = new_evidence(problem)
         regression = new_visitor_regression(problem, self.has_pairs)
@@ -379,17 +378,17 @@ class PacedBayesVisitors(QueuePolicy):
         return state
 
     def learning_only(self, state: PacedBayesVisitorsState) -> PacedBayesVisitorsState:
-        """Return the state without what pages are made of: it can learn, but not choose."""
+        """Return the state without the arrays of `choose`: it can learn, but not choose."""
         none = np.zeros((0, 0, 0), np.float32)
         return state._replace(sight=state.sight._replace(odds=none, doubt=none))
 
     def visitors_seen(self, state: PacedBayesVisitorsState) -> NDArray[np.int64]:
-        """Return visitors with the values that were seen, in the shares in which they were."""
+        """Return visitors with the values that were seen, in the same shares."""
         regression = state.regression
         return visitors_like_those_seen(regression.seen, regression.layout.feature_of, N_VISITORS)
 
     def knowledge(self, state: PacedBayesVisitorsState) -> Knowledge:
-        """Return the evidence, the queues, the regression and what was fitted to the pool."""
+        """Return the evidence, the queues, the regression and the fit of the pool."""
         regression = {name: array.copy() for name, array in by_link(state.regression).items()}
         fitted = {name: getattr(state.posterior, name).copy() for name in FITTED}
         segments = {
@@ -400,7 +399,7 @@ class PacedBayesVisitors(QueuePolicy):
     def restore_beyond_counts(
         self, state: PacedBayesVisitorsState, knowledge: Mapping[str, Floats]
     ) -> None:
-        """Give `state` the queues, the regression and what was fitted to the pool."""
+        """Restore the queues, the regression and the fit of the pool."""
         super().restore_beyond_counts(state, knowledge)
         for name, array in by_link(state.regression).items():
             array[:] = knowledge.get(name, 0.0) if name in self.newer_knowledge else knowledge[name]
@@ -412,7 +411,7 @@ class PacedBayesVisitors(QueuePolicy):
     def merge_value(
         self, knowledge: Knowledge, problem: Problem, value: int, into: int
     ) -> Knowledge:
-        """Add what visitors with one value did to what those with another one did.
+        """Add the feedback of visitors with one value to that of those with another one.
 
         J and the tilt are sums over views, so this is exact for the rates at which views were
         learned.
@@ -448,11 +447,11 @@ def _apart(names: frozenset[str]) -> frozenset[str]:
 
 
 class PacedBayesWide(PacedBayesVisitors):
-    """Paced Bayes where features have many values or links are many.
+    """Paced Bayes for features with many values, or many links.
 
-    The effects on a link are taken to be independent (`add_apart` in `link_posterior`), so a link
-    needs one number for each value, not for each pair, and a page is learned in the time that its
-    visitor's values take.
+    The effects on a link are assumed to be independent (`add_apart` in `link_posterior`), so a link
+    needs one number for each value, not for each pair, and the time to learn a page grows with the
+    number of features.
     """
 
     has_pairs: ClassVar[bool] = False

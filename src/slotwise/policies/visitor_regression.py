@@ -1,13 +1,13 @@
-"""What visitors do to links: a Bayesian logistic regression for every link, with a shared prior.
+"""Effects of visitors on links: a Bayesian logistic regression per link, with a shared prior.
 
     logit of link i for visitor x = b_i + sum over features f of e_fi(x_f)
 
-at every level, given that the level before was passed. The prior is shared: `center` has the level
-of the pool and what a value does to all links, `variance` how far links and effects lie around it.
-A link that no visitor of a kind has seen starts from what is known of the link and from what the
-kind does to all links, and a link that nobody has seen from the pool. Posteriors are Gaussian, with
-the covariances between the effects on one link (`link_posterior`): bad luck is explained once, not
-once by every feature. Used by `paced_bayes_visitors` and `visitor_pages`.
+at every level, given that the level before was passed. The prior is shared: `center` has the
+intercept of the pool and the effects of values on all links, `variance` the variances around it. A
+link that no visitor of a kind has seen starts from the link's estimate and from the kind's effect
+on all links, and a link without views from the pool. Posteriors are Gaussian, with the covariances
+between the effects on one link (`link_posterior`): an outcome is explained once, not once by every
+feature. Used by `paced_bayes_visitors` and `visitor_pages`.
 """
 
 from __future__ import annotations
@@ -44,19 +44,18 @@ from slotwise.problem import Problem
 LINK_VARIANCE = 1.0
 """Variance of the logits of links around the pool: links several times better remain likely."""
 FIRST_VARIANCE = 0.03
-"""That of all features' effects together before anything is known: they must prove to matter."""
+"""Initial variance of all features' effects together: features must prove to matter."""
 MAX_LOGIT = 4.0
-"""Rates are taken to be at most 98 %; more information than that has no rate."""
+"""Rates are limited to 98 %."""
 
 
 class VisitorRegression(NamedTuple):
-    """What is known, in the first half, and room for what follows from it.
+    """The knowledge, in the first half, and buffers for derived values.
 
     `information` and `tilt` are J and the tilt of each parameter, by level and link. `waiting` has
-    outcomes of each level whose next level has yet to settle, and the views of which they came.
-    `unit` is the size of a sale in which `tilt` counts the last level. `missing` are the clicks
-    that visitors with each value lack of those expected; with several features, at the first
-    place, those of all visitors.
+    outcomes of each level whose next level is not settled yet, and their views. `unit` is the size
+    of a sale in which `tilt` counts the last level. `missing` are the missing clicks of visitors
+    with each value; with several features, at the first index, those of all visitors.
     """
 
     information: Floats
@@ -77,7 +76,7 @@ KNOWN = (
     *("information", "tilt", "waiting", "value_views", "seen"),
     *("center", "variance", "unit", "missing"),
 )
-"""What of the regression is saved."""
+"""Names of the saved parts of the regression."""
 
 
 def new_visitor_regression(problem: Problem, has_pairs: bool) -> VisitorRegression:
@@ -104,9 +103,9 @@ def new_visitor_regression(problem: Problem, has_pairs: bool) -> VisitorRegressi
 
 
 def by_link(regression: VisitorRegression) -> dict[str, Floats]:
-    """Return what is saved, as views of the arrays in which links are the last axis.
+    """Return the saved parts, as views of the arrays in which links are the last axis.
 
-    Where parameters are apart, the information has another name: it is that of each by itself.
+    If parameters are independent, the information has another name: it has no pairs.
     """
     known = {name: getattr(regression, name) for name in KNOWN}
     known |= {name: known[name].swapaxes(1, 2) for name in ("information", "tilt")}
@@ -123,7 +122,7 @@ def solve_posterior(regression: VisitorRegression, level: int, link: int) -> Non
 
 @inner
 def evidence_of(regression: VisitorRegression, level: int, link: int) -> LinkEvidence:
-    """Return what is known of a link at a level."""
+    """Return the evidence of a link at a level."""
     return LinkEvidence(
         regression.layout,
         regression.information[level, link],
@@ -133,28 +132,28 @@ def evidence_of(regression: VisitorRegression, level: int, link: int) -> LinkEvi
     )
 
 
-# The variance of a feature's effects is renewed with the pool, and all links follow when it moved:
+# The variance of a feature's effects is refitted with the pool, and all links if it moved:
 #
 #     variance <- (v0 + sum (e - center)^2) / (1 + sum (1 - Var e / variance))
 #
-# (MacKay 1992), at most that of the links: few links whose effects are extreme would otherwise
-# make everybody try all links. The denominator counts the effects that the data determines, so few
-# data say little. A feature that does not matter gets a small variance, and its effects are then
-# nearly 0.
+# (MacKay 1992), at most that of the links: otherwise few links with extreme effects would cause
+# exploration of all links by all visitors. The denominator counts the effects that the data
+# determine, so few data have little influence. A feature that does not matter gets a small
+# variance, and its effects are then nearly 0.
 
 
 WEIGHT_OF_FIRST = 1.0
-"""Effects that the first guess of a variance counts for."""
+"""Weight of the initial guess of a variance, in effects."""
 LEAST_VARIANCE = 1e-4
 COMMON_EFFECTS = 5.0
-"""Links after which what a value does to all links has half its full weight."""
+"""Links after which the effect of a value on all links has half its full weight."""
 MOVED = 0.05
-"""Links are refreshed when a part of the prior's center moves so far, or a variance by 10 %."""
+"""Links are refreshed when an entry of the prior's center moves this far, or a variance 10 %."""
 
 
 @inner
 def rescale(regression: VisitorRegression, unit: float) -> bool:
-    """Count the last level in another size of a sale; return whether that made a difference.
+    """Count the last level in another size of a sale; return whether it changed.
 
     All logits of the level move by the same step, which is the log of the ratio.
     """
@@ -167,7 +166,7 @@ def rescale(regression: VisitorRegression, unit: float) -> bool:
     level = len(regression.center) - 1
     step = math.log(before / unit)
     tilt, information = regression.tilt[level], regression.information[level]
-    n_moved = tilt.shape[1] if regression.layout.has_pairs else 1  # apart: the link explains it
+    n_moved = tilt.shape[1] if regression.layout.has_pairs else 1  # else the intercept moves
     for link in range(len(tilt)):
         for place in range(n_moved):
             tilt[link, place] += step * information[link, place]
@@ -176,7 +175,7 @@ def rescale(regression: VisitorRegression, unit: float) -> bool:
 
 @inner
 def fit_prior(regression: VisitorRegression, level: int, pool_mean: float, must: bool) -> bool:
-    """Fit the prior of a level to the links; return whether it moved, so that all must follow."""
+    """Fit the prior of a level to the links; return whether all links must be refreshed."""
     layout, solution, fitted = regression.layout, regression.solution, regression.fitted
     center, variance = regression.center[level], regression.variance[level]
     n_links = regression.tilt.shape[1]
@@ -218,10 +217,10 @@ def fit_prior(regression: VisitorRegression, level: int, pool_mean: float, must:
 
 
 BLOCK = 512
-"""Links that are rated together."""
+"""Links that are rated in one block."""
 
 MAX_LOGITS = 80.0
-"""What all features of a visitor may add to a logit: their odds stay finite in single precision."""
+"""Maximum total effect of features on a logit: odds stay finite in single precision."""
 ONE, FOUR, TWENTY_FOUR = np.float32(1.0), np.float32(4.0), np.float32(24.0)
 
 
@@ -234,11 +233,11 @@ class RegressionRows(NamedTuple):
 
 
 class Sight(NamedTuple):
-    """All that the page of a visitor depends on, in single precision, by rows over links.
+    """The inputs of a visitor's page, in single precision, by rows over links.
 
-    `odds` has a factor for the link and for each value, `doubt` what each entry of J adds to the
-    variance of the logit, both by level. `views` are those of visitors with each value, and `seen`
-    their pages; `n_pages` has the pages of all visitors.
+    `odds` has a factor for the link and for each value, `doubt` the contribution of each entry of J
+    to the variance of the logit, both by level. `views` are those of visitors with each value, and
+    `seen` their pages; `n_pages` has the pages of all visitors.
     """
 
     odds: NDArray[np.float32]
@@ -251,7 +250,7 @@ class Sight(NamedTuple):
 
 
 def new_sight(regression: VisitorRegression, rounds: Floats, views: Floats) -> Sight:
-    """Return room for what pages depend on; `rounds` and `views` are those that are counted."""
+    """Return buffers for the inputs of pages; `rounds` and `views` are the counted ones."""
     n_levels, n_links, n_parameters = regression.tilt.shape
     return Sight(
         odds=np.ones((n_levels, n_parameters, n_links), np.float32),
@@ -268,7 +267,7 @@ def new_sight(regression: VisitorRegression, rounds: Floats, views: Floats) -> S
 def _refresh_parameter(
     regression: VisitorRegression, sight: Sight, level: int, link: int, place: int, most: float
 ) -> None:
-    """Write one parameter of a link as `rate_for` reads it, in a layout without pairs."""
+    """Write one parameter of a link in the form for `rate_for`, in a layout without pairs."""
     mean, variance = parameter(evidence_of(regression, level, link), place)
     sight.doubt[level, place, link] = variance
     low, high = (-most, most) if place > 0 else (-math.inf, MAX_LOGIT)
@@ -279,7 +278,7 @@ def _refresh_parameter(
 def refresh_seen(
     regression: VisitorRegression, sight: Sight, visitor: Visitor, level: int, link: int
 ) -> None:
-    """Write what views by one visitor have changed in the posterior of a link."""
+    """Update the posterior of a link after views by one visitor."""
     if regression.layout.has_pairs:
         refresh(regression, sight, level, link)
         return
@@ -291,7 +290,7 @@ def refresh_seen(
 
 @inner
 def refresh(regression: VisitorRegression, sight: Sight, level: int, link: int) -> None:
-    """Write the posterior of a link as `rate_for` reads it."""
+    """Write the posterior of a link in the form for `rate_for`."""
     if not regression.layout.has_pairs:
         most = MAX_LOGITS / max(len(regression.layout.first) - 1, 5)
         for place in range(regression.tilt.shape[2]):
@@ -396,11 +395,10 @@ def _rate_rows(rows: RegressionRows) -> None:
 def _widths(sight: Sight, values: Visitor, fair: float, begin: int, width: Floats) -> None:
     """Write ln(1 + fair views / views) of some links.
 
-    Views count as many as all visitors would have seen, had they seen the link as often as visitors
-    with these values: for each value those that came over those that were due, plus 1 each. So a
-    value that is due no view yet changes nothing. ln y = 8 ln z with z the eighth root of y, and
-    ln z = 3 (z^2 - 1) / (z^2 + 4 z + 1) to within 1 % up to y = 10,000: a loop without calls, in
-    single precision.
+    Views are those of all visitors if they had seen the link as often as visitors with these
+    values: for each value the ratio of actual to expected views, plus 1 each. So a value without
+    expected views changes nothing. ln y = 8 ln z with z the eighth root of y, and ln z = 3 (z^2 -
+    1) / (z^2 + 4 z + 1) to within 1 % up to y = 10,000: a loop without calls, in single precision.
     """
     all_views = sight.link_views[begin:]
     for k in range(len(width)):
@@ -423,7 +421,7 @@ def rate_for(
 ) -> None:
     """Write rates, variances and widths of all links for a visitor into `posterior`.
 
-    A block of links at a time, so that it stays in the processor's cache.
+    Works on one block of links at a time, which fits into the cache.
     """
     n_links = len(posterior.width)
     fair = (sight.n_pages[0] + 1.0) * n_slots / n_links
@@ -445,15 +443,15 @@ def rate_for(
 
 
 # A view with rate p adds p (1 - p) to J and tilts by p (1 - p) * logit - p; an outcome tilts by 1.
-# So outcomes may come later than their views. The trials of a level are outcomes of the level
+# So outcomes may arrive later than their views. The trials of a level are outcomes of the level
 # before: they wait until the views are settled at this level, too.
 
 
 SINGLE = 4.0
-"""Trials that are weighed as one view is; a view in a good slot counts for more than one."""
+"""Trials that are weighted like one view; a view in a good slot counts as more than one."""
 LARGEST_SALE = 100.0
-"""What a view counts for at most, in typical sales: the first sale is the typical one for a while,
-and a cent before a sale of 50 euros would otherwise outweigh everything that comes after."""
+"""Maximum outcome of a view, in typical sales: at first the first sale is the typical one, and
+after a first sale of a cent a sale of 50 euros would otherwise outweigh everything else."""
 
 PASSED, VIEWED = range(2)
 
@@ -469,9 +467,9 @@ def count_visitor(regression: VisitorRegression, visitor: Visitor, n_pages: floa
 def _match(
     regression: VisitorRegression, level: int, link: int, n_views: float, outcome: float
 ) -> float:
-    """Keep outcomes of a level until the next level settles; return those for which it has.
+    """Store outcomes of a level until the next level settles; return those for which it has.
 
-    `waiting` has fewer than no views where the next level settled first.
+    `waiting` has negative views if the next level settled first.
     """
     waiting = regression.waiting
     ahead = max(0.0, -waiting[VIEWED, level, link])
@@ -495,9 +493,9 @@ def _release(regression: VisitorRegression, level: int, link: int, n_views: floa
 
 @inner
 def _most_likely(logit: float, spread: float, trials: float, outcome: float) -> float:
-    """Return the most likely logit after trials, where it was known with this variance.
+    """Return the most likely logit after trials, given its prior mean and variance.
 
-    It solves  x = logit + spread (outcome - trials rate(x)),  of which the right side falls.
+    It solves  x = logit + spread (outcome - trials rate(x)),  whose right side is decreasing.
     """
     low, high = -MAX_LOGIT * 4.0, MAX_LOGIT
     for _ in range(40):
@@ -519,9 +517,9 @@ def _learn_outcomes(
     trials: float,
     outcome: float,
 ) -> float:
-    """Record trials and what they brought, weighed by the rate that is expected of them.
+    """Record trials and their outcomes, weighted by their expected rate.
 
-    Many at once are weighed by the rate that they lead to. Returns what was expected.
+    Large batches are weighted by the rate after them. Returns the expected outcomes.
     """
     tilt = outcome
     weight = expected = 0.0
@@ -560,9 +558,9 @@ def learn_link(
     n_views: float,
     outcome: float,
 ) -> float:
-    """Record what views of a link by a visitor brought at a level; return what was expected.
+    """Record the outcomes of a visitor's views of a link at a level; return those expected.
 
-    A state without a sight learns all the same: it has no page to choose.
+    A state without a `Sight` can learn, but not choose.
     """
     last = len(regression.center) - 1
     has_sight = len(sight.odds) > 0
@@ -592,15 +590,15 @@ def learn_link(
 #     missing <- [missing + 0.75 expected - clicks]+
 #
 # When more than 30 clicks and 1 % of those expected so far are missing, 9/10 of what was learned
-# of the segment's views is forgotten: J and the tilt are sums over views, and with one feature
+# from the segment's views is discarded: J and the tilt are sums over views, and with one feature
 # those of a segment are the entries of its value. With several features no entry has the views of
-# one value alone, so 9/10 of all views are forgotten; likewise where effects are apart. Views
+# one value alone, so 9/10 of all views are discarded; likewise if effects are independent. Views
 # counted for the width of exploration stay, so that they are the same in any order of feedback.
 
 
 @inner
 def known_part(regression: VisitorRegression, visitor: Visitor, link: int, rate: float) -> float:
-    """Return how much of a link's expected clicks counts as known: one never seen says nothing."""
+    """Return the share of a link's expected clicks that counts: 0 for a link without views."""
     hits = math.inf
     for k in range(len(visitor)):
         hits = min(hits, regression.value_views[visitor[k], link] * rate)
@@ -616,7 +614,7 @@ def notice_missing(
     n_clicks: float,
     n_pages: float,
 ) -> bool:
-    """Record the clicks of pages next to those expected; forget, and say so, if many are missing.
+    """Record clicks of pages and those expected; discard and return True if many are missing.
 
     `rounds` are the page views of all visitors so far.
     """
@@ -641,7 +639,7 @@ def notice_missing(
 
 @inner
 def _forget(sums: Floats, place: int) -> None:
-    """Forget most of the views of a value, the sums of which are at `place`, or of all if < 0."""
+    """Discard most of the views of a value, whose sums are at `place`, or of all if < 0."""
     if place < 0:
         for k in range(len(sums)):
             sums[k] *= 1.0 - FORGOTTEN_PART

@@ -1,7 +1,7 @@
-"""The mix: how likely each link is to be on the page, without touching the links that are not.
+"""The mix: the inclusion probabilities of a page, without the links that cannot be on it.
 
-A page has few sure links, fewer open ones and at times a large group that ties exactly. Keeping the
-three apart makes a page view cost what the page costs, not what the pool costs. Used by most of
+A page has few sure links, fewer open ones and sometimes a large group that ties exactly. With three
+separate parts, the cost of a page view grows with the page, not with the pool. Used by most of
 `selection`, and by `player`, `policies`, `service` and `simulation`.
 """
 
@@ -25,7 +25,7 @@ N_SURE, N_OPEN, N_TIED, TIED_SLOTS = 0, 1, 2, 3
 
 
 class Mix(NamedTuple):
-    """Inclusion probabilities of a page in three parts; `sizes` says how much of each is used.
+    """Inclusion probabilities of a page in three parts, whose lengths are in `sizes`.
 
     `sure[:n]` are on the page; `open[:n]` with probability `probabilities[:n]` each; `tied[:n]`
     share `sizes[TIED_SLOTS]` slots equally. The three expected sizes add up to `n_slots`.
@@ -42,12 +42,12 @@ class Mix(NamedTuple):
 
 
 def new_places(n_links: int) -> Links:
-    """Return the buffer `places` for so many open or tied links; one beyond may be written to."""
+    """Return the buffer `places` for `n_links` open or tied links, with one extra entry."""
     return np.zeros(n_links + 1, np.int64)
 
 
 def new_sums(n_links: int) -> Floats:
-    """Return the buffer `sums` for so many open links."""
+    """Return the buffer `sums` for `n_links` open links."""
     return np.zeros(n_links + 1)
 
 
@@ -66,9 +66,9 @@ def new_mix(n_links: int) -> Mix:
 
 @hot
 def set_probabilities(mix: Mix, probabilities: Floats) -> None:
-    """Let `mix` show link i with probability `probabilities[i]`; they sum to the slots.
+    """Set the probability of link i to `probabilities[i]`; they sum to the slots.
 
-    The shortest way for a policy to say its answer; it looks at every link.
+    The simplest way for a policy to write its page; its cost grows with the pool.
 
     >>> mix = new_mix(3)
     >>> set_probabilities(mix, np.array([0.25, 1.0, 0.75]))
@@ -136,10 +136,9 @@ def dense_probabilities(mix: Mix) -> Floats:
 #     p_i = (1 - explore) x_i + explore n_slots / n_links
 #
 # x is what the policy chose; pinned links keep 1 and excluded ones 0, and n_slots and n_links are
-# those of the rest of the page. The sum stays the number of slots, and one dependent rounding
-# draws the page, so p is exact. It costs `explore` times what the policy's page brings above a
-# page of random links, in revenue and in clicks: on average explore * n_slots links of a page are
-# random.
+# those of the rest of the page. The sum stays the number of slots, and one dependent rounding draws
+# the page, so p is exact. It costs `explore` times the difference of the policy's page and a random
+# page, in revenue and in clicks: on average explore * n_slots links of a page are random.
 
 
 def explored(
