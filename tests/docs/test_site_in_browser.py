@@ -168,6 +168,7 @@ def test_formulas_have_a_size(browser: Browser, address: str) -> None:
     reader.close()
 
 
+@pytest.mark.slow
 def test_figures_follow_the_colours_of_the_page(browser: Browser, address: str) -> None:
     for dark, shown, hidden in ((False, "light", "dark"), (True, "dark", "light")):
         reader = Reader(browser, address, width=1280, dark=dark)

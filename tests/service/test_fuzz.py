@@ -9,6 +9,7 @@ import pytest
 from tests.service import fuzz_harness
 
 
+@pytest.mark.slow
 def test_no_generated_request_is_our_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

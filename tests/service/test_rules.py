@@ -56,7 +56,12 @@ def shares(found: list[DecisionRecord]) -> dict[str, float]:
 
 @pytest.mark.parametrize(
     ("policy", "policy_settings"),
-    [("uniform", {}), ("paced-bayes", {}), ("con-ucb", {"horizon": 1000}), ("queue-ts", {})],
+    [
+        pytest.param("uniform", {}, marks=pytest.mark.slow),
+        ("paced-bayes", {}),
+        ("con-ucb", {"horizon": 1000}),
+        pytest.param("queue-ts", {}, marks=pytest.mark.slow),
+    ],
 )
 def test_every_page_is_within_the_rules(
     open_service: OpenService, policy: str, policy_settings: dict[str, Any]
