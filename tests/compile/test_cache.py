@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -13,7 +14,13 @@ import pytest
 
 import slotwise
 from slotwise.compile import cache
-from slotwise.compile.cache import _remove_unused, code_file, digest_of, write_whole
+from slotwise.compile.cache import (
+    _remove_unused,
+    code_file,
+    digest_of,
+    only_maker,
+    write_whole,
+)
 from slotwise.policies import cucb, queue_ts
 from slotwise.selection.rounding import draw_page
 from slotwise.simulation.engine import _page_of, _playing
@@ -172,6 +179,31 @@ def test_a_file_appears_whole(tmp_path: Path) -> None:
         write_whole(file, content)
         assert file.read_bytes() == content
     assert list(tmp_path.iterdir()) == [file]
+
+
+def test_processes_that_start_together_make_a_file_once(tmp_path: Path) -> None:
+    """Four workers that need the same function would each compile it, for minutes."""
+    file, seen = tmp_path / "some.code", []
+
+    def make_too() -> None:
+        with only_maker(file):
+            seen.append(file.exists())
+
+    other = threading.Thread(target=make_too)
+    with only_maker(file):
+        other.start()
+        other.join(0.2)
+        assert not seen
+        file.touch()
+    other.join()
+    assert seen == [True]
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_nobody_waits_where_files_cannot_be_locked(tmp_path: Path) -> None:
+    for file in (None, tmp_path / "missing" / "some.code"):
+        with only_maker(file), only_maker(file):
+            pass
 
 
 def test_without_a_folder_nothing_is_stored(

@@ -4,7 +4,7 @@ A file has the machine code of one function for one set of argument types. Its n
 digest of all sources that determine the function, so editing a function that it calls, in whatever
 file, makes it compile again. Files are in `NUMBA_CACHE_DIR`, or else in the user's cache folder, in
 one folder for each state of slotwise's sources. Folders that were not used for weeks are removed.
-Used by `__main__`, `internals`, `switch`, `cli` and `simulation`.
+Used by `internals`, `machine_code`, `switch`, `cli` and `simulation`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import hashlib
 import os
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -217,3 +217,27 @@ def write_whole(file: Path, content: bytes) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+@contextlib.contextmanager
+def only_maker(file: Path | None) -> Iterator[None]:
+    """Let one process at a time make a file, so that processes that start together make it once.
+
+    Whoever waited must look for the file again. Nobody waits where files cannot be locked.
+    """
+    try:
+        import fcntl
+
+        lock = None if file is None else file.with_suffix(".lock").open("w")
+    except (ImportError, OSError):  # not on Windows, not in a read-only folder
+        lock = None
+    if file is None or lock is None:
+        yield
+        return
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            Path(lock.name).unlink(missing_ok=True)
+            fcntl.flock(lock, fcntl.LOCK_UN)  # a process forked meanwhile has the lock, too

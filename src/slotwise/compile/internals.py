@@ -175,7 +175,8 @@ class DiskCache:
         self._function, self._kind = function, kind
         self._described, self._expected = described, expected
 
-    def _file(self, signature: Any) -> Any:
+    def file_for(self, signature: Any) -> Any:
+        """Return the file of the code for these types; None where it is not stored."""
         arguments = tuple(getattr(signature, "args", signature))
         if self._expected is None:
             types = " ".join(map(_type_name, arguments))
@@ -188,7 +189,7 @@ class DiskCache:
     def load_overload(self, signature: Any, target: Any) -> Any:
         """Return the code for these types, or None."""
         target.refresh()
-        file = self._file(signature)
+        file = self.file_for(signature)
         if file is None or not file.exists():
             return None
         try:
@@ -203,7 +204,7 @@ class DiskCache:
 
     def save_overload(self, signature: Any, code: Any) -> None:
         """Store the code, unless it depends on addresses of this process."""
-        file = self._file(signature)
+        file = self.file_for(signature)
         if file is None or code.library.has_dynamic_globals or code.lifted:
             return
         dumps: Any = serialize.dumps

@@ -24,6 +24,7 @@ from numba import types
 from numba.core import event
 from numba.extending import typeof_impl
 
+from slotwise.compile.cache import only_maker
 from slotwise.compile.decorators import is_dispatcher, options_of
 
 try:
@@ -107,7 +108,8 @@ def entry(function: Any, examples: tuple[Any, ...], described: str, *, only_stor
             insert(found.entry_point, found.fndesc, [found.library])
             dispatcher.add_overload(found)
             return found.entry_point, dispatcher
-        return dispatcher.compile(arguments), dispatcher
+        with only_maker(stored.file_for(arguments)):
+            return dispatcher.compile(arguments), dispatcher
 
 
 def _plain_entry(function: Any) -> Any:
