@@ -7,6 +7,9 @@ MINUTES ?= 30
 CASES ?= 100000
 STORE ?= sqlite
 
+# Tests start hundreds of Python processes, which would each compile all sources.
+unexport PYTHONDONTWRITEBYTECODE
+
 BIN := .venv/bin
 INSTALLED := .venv/installed-by-make
 

@@ -116,7 +116,7 @@ class Stopped(server._Run):
         super().__init__(*arguments, **named)
 
 server._Run = Stopped
-server.serve(Settings(port=0, store=sys.argv[1]), lambda start: None)
+server.serve(Settings(port=0, store=sys.argv[1], stop_within_s=60), lambda start: None)
 """
 
 
