@@ -112,6 +112,19 @@ def test_a_program_of_somebody_else_is_not_announced(clock: Clock) -> None:
     assert said.getvalue() == ""
 
 
+def test_a_closed_stream_is_no_problem(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    closed = io.StringIO()
+    closed.close()
+    for stream in (closed, None):
+        monkeypatch.setattr(sys, "stderr", stream)
+        notice = CompilingNotice(None, Timer)
+        compile_for(notice, clock, 60.0)
+        assert not notice.is_wanted
+    assert capsys.readouterr().out == ""
+
+
 def test_numba_tells_the_notice(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text("""

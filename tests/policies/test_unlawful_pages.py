@@ -1,8 +1,8 @@
-"""A policy of another package whose probabilities are wrong is named, before a page is drawn."""
+"""A mistake in a policy of another package is named, wrong probabilities before a page is drawn."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -11,7 +11,17 @@ import pytest
 
 from slotwise import BernoulliLinks, Selector, simulate
 from slotwise.errors import InvalidInput
-from slotwise.policies import CountingPolicy, Counts, Mix, Problem, compiled, new_counts, new_mix
+from slotwise.policies import (
+    CountingPolicy,
+    Counts,
+    Mix,
+    Policy,
+    Problem,
+    average_probabilities,
+    compiled,
+    new_counts,
+    new_mix,
+)
 from slotwise.policies.policy import check_page
 from slotwise.selection import set_probabilities
 from slotwise.simulation import simulate_log
@@ -23,13 +33,15 @@ class State(NamedTuple):
     counts: Counts
     first: np.ndarray
     then: np.ndarray
+    n_wrong: float
     mix: Mix
 
 
 @compiled
 def choose(state, visitor, rng):  # type: ignore[no-untyped-def]
-    is_first = state.counts.views[0].sum() == 0.0
-    set_probabilities(state.mix, state.first if is_first else state.then)
+    n_pages = state.counts.views[0].sum() / 2.0
+    is_then = 0.0 < n_pages <= state.n_wrong
+    set_probabilities(state.mix, state.then if is_then else state.first)
 
 
 @compiled
@@ -40,40 +52,87 @@ def learn(state, visitor, level, links, slots, probabilities, views, outcomes): 
 
 @dataclass(frozen=True)
 class Fixed(CountingPolicy):
-    """Shows the first page with some probabilities, and all others with other ones."""
+    """Shows the first page with some probabilities, and the next `n_wrong` with other ones."""
 
     name: ClassVar[str] = "fixed"
     choose: ClassVar[Any] = staticmethod(choose)
     learn: ClassVar[Any] = staticmethod(learn)
     first: tuple[float, ...] = (0.5,) * 4
     then: tuple[float, ...] = (0.5,) * 4
+    n_wrong: float = 1e9
 
     def start(self, problem: Problem) -> State:
         pages = np.array(self.first), np.array(self.then)
-        return State(new_counts(problem), *pages, new_mix(problem.n_links))
+        return State(new_counts(problem), *pages, self.n_wrong, new_mix(problem.n_links))
 
 
 NAN = float("nan")
 MESSAGE = (
-    r"`probabilities` of the policy `fixed` must be in \[0, 1\] and sum to n_slots \(2\), got "
+    r"`probabilities` of the policy `fixed` must be in \[0, 1\] and sum to n_slots \(2\), "
+    r"with each link listed once, got "
 )
 
 
-@pytest.mark.parametrize("wrong", [(0.9,) * 4, (0.1,) * 4, (1.0,) * 4, (NAN, 1.0, 0.5, 0.0)])
+@pytest.mark.parametrize(
+    "wrong", [(0.9,) * 4, (0.1,) * 4, (1.0,) * 4, (NAN, 1.0, 0.5, 0.0), (NAN, 1.0, 1.0, 0.0)]
+)
 @pytest.mark.parametrize("place", ["first", "then"])
 def test_wrong_probabilities_are_refused(
     wrong: tuple[float, ...], place: str, tmp_path: Path
 ) -> None:
-    policy = Fixed(**{place: wrong})
+    policy = Fixed(**{place: wrong})  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match=MESSAGE):
         simulate(LINKS, [policy], n_slots=2, n_rounds=50, n_runs=1)
     with pytest.raises(InvalidInput, match=MESSAGE):
         simulate_log(tmp_path / "log", LINKS, policy, 2, n_rounds=50, explore=0.0)
     selector = Selector(range(4), 2, policy=policy)
     if place == "then":
+        with pytest.raises(InvalidInput, match=MESSAGE):
+            simulate(LINKS, [replace(policy, n_wrong=1.0)], n_slots=2, n_rounds=50, n_runs=1)
         selector.update(selector.select(), clicks=[], revenue={})
     with pytest.raises(InvalidInput, match=MESSAGE):
         selector.select()
+    state = replace(policy, first=wrong).start(Problem(4, 2))
+    with pytest.raises(InvalidInput, match=MESSAGE):
+        average_probabilities(policy, state, np.random.default_rng(1), n_slots=2)
+
+
+@compiled
+def choose_unknown(state, visitor, rng):  # type: ignore[no-untyped-def]
+    state.first[0] = not_defined  # type: ignore[name-defined]  # noqa: F821
+
+
+@compiled
+def choose_text(state, visitor, rng):  # type: ignore[no-untyped-def]
+    state.first[0] = "a" + 1.0  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (choose_unknown, r"`choose_unknown`: NameError: name 'not_defined' is not defined"),
+        (choose_text, r"`choose_text` \(.*pages.py, line \d+\): No impl.*Literal\[str\]\(a\), f.*"),
+    ],
+)
+def test_a_function_that_numba_refuses_is_named(wrong: Any, message: str) -> None:
+    class Wrong(Fixed):
+        choose: ClassVar[Any] = staticmethod(wrong)
+
+    whole = rf"^the policy `fixed`: numba cannot compile {message} *; mend it, or leave out @comp"
+    with pytest.raises(InvalidInput, match=whole):
+        simulate(LINKS, [Wrong()], n_slots=2, n_rounds=50, n_runs=1)
+
+
+def test_a_policy_without_a_part_is_refused() -> None:
+    parts = {"start": Fixed.start, "choose": staticmethod(choose), "learn": staticmethod(learn)}
+    for missing in parts:
+        rest = {name: part for name, part in parts.items() if name != missing}
+        with pytest.raises(TypeError, match=f"^the policy Part has no `{missing}`; docs/write-a-"):
+            type("Part", (Policy,), rest)()
+    whole = type("Whole", (Policy,), parts)()
+    for name, arguments in (("knowledge", (None,)), ("restore", (Problem(4, 2), {}))):
+        with pytest.raises(NotImplementedError, match=f"^the policy Whole has no `{name}`"):
+            getattr(whole, name)(*arguments)
 
 
 def test_right_ones_are_not() -> None:
@@ -102,6 +161,9 @@ def test_rounding_errors_break_no_law() -> None:
         ((0, 2, -1, 0), (0, 1)),
         ((0, 1, 1, 2), (0, 1)),
         ((2, 2, 0, 0), (0, 1)),
+        ((0, 2, 0, 0), (1, 1)),
+        ((1, 1, 0, 0), (0, 1)),
+        ((0, 1, 1, 1), (0, 1)),
     ],
 )
 def test_links_and_sizes_that_no_page_has_are_refused(

@@ -10,6 +10,7 @@ that lacks one of the undocumented interfaces, functions are compiled by plain `
 """
 
 from slotwise.compile.decorators import (
+    NotCompilable as NotCompilable,
     can_be_compiled as can_be_compiled,
     compiled as compiled,
     hot as hot,
@@ -17,6 +18,7 @@ from slotwise.compile.decorators import (
     int64 as int64,
     is_dispatcher as is_dispatcher,
     loop_maker as loop_maker,
+    nan_check as nan_check,
     vector_pass as vector_pass,
 )
 from slotwise.compile.switch import (

@@ -15,6 +15,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from slotwise.errors import InvalidInput
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 int64: Any = np.int64
@@ -33,6 +35,8 @@ class Options(NamedTuple):
     """Whether references to arrays are counted. A function that creates arrays needs it."""
     is_vector_pass: bool = False
     """Whether `slotwise.compile.vector_code` has code for it, of the same name."""
+    sees_nan: bool = False
+    """Whether its comparisons with NaN are false, as in Python. Other functions assume no NaN."""
 
 
 MARK = "__slotwise_options__"
@@ -54,6 +58,11 @@ def hot(function: Function) -> Function:
     array and call, several times the arithmetic. Such a function must not create arrays.
     """
     return _marked(function, Options(counts_references=False))
+
+
+def nan_check(function: Function) -> Function:
+    """Declare a function like `hot` whose comparisons with NaN are false, as in Python."""
+    return _marked(function, Options(counts_references=False, sees_nan=True))
 
 
 inner = hot
@@ -108,6 +117,10 @@ def is_dispatcher(function: Any) -> bool:
 def can_be_compiled(function: Any) -> bool:
     """Return whether machine code of `function` can be made."""
     return options_of(function) is not None or is_dispatcher(function)
+
+
+class NotCompilable(InvalidInput):
+    """A function that is declared as `compiled`, but that numba refuses."""
 
 
 class Indescribable(Exception):

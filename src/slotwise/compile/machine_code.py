@@ -11,7 +11,7 @@ Used by `switch`.
 from __future__ import annotations
 
 import os
-import sys
+import re
 import threading
 import time
 import types as python_types
@@ -22,10 +22,12 @@ from typing import Any, TextIO
 import numba
 from numba import types
 from numba.core import event
+from numba.core.errors import NumbaError
 from numba.extending import typeof_impl
 
 from slotwise.compile.cache import only_maker
-from slotwise.compile.decorators import is_dispatcher, options_of
+from slotwise.compile.decorators import NotCompilable, is_dispatcher, options_of
+from slotwise.compile.switch import print_notice
 
 try:
     if os.environ.get("SLOTWISE_PLAIN_NJIT"):
@@ -53,8 +55,10 @@ _making = threading.RLock()
 
 def _jit(function: Any, options: dict[str, Any]) -> Any:
     jit: Any = numba.njit
-    no_nan = {"nnan", "nsz"}  # nothing here is NaN; minima may then use vector instructions
-    return jit(nogil=True, error_model="numpy", fastmath=no_nan, **options)(function)
+    sees_nan = not _is_own(function) or getattr(options_of(function), "sees_nan", False)
+    # Where nothing is NaN, minima may use vector instructions. The empty set is not inherited.
+    fastmath = set[str]() if sees_nan else {"nnan", "nsz"}
+    return jit(nogil=True, error_model="numpy", fastmath=fastmath, **options)(function)
 
 
 @cache
@@ -84,8 +88,31 @@ def entry(function: Any, examples: tuple[Any, ...], described: str, *, only_stor
     """Return the machine code of `function` for arguments of the types of `examples`.
 
     The result is the code itself, which does not look at the types of its arguments, and the
-    dispatcher, which does. None if only code on disk is wanted and there is none.
+    dispatcher, which does. None if only code on disk is wanted and there is none. A function that
+    numba refuses raises `NotCompilable`.
     """
+    try:
+        return _entry(function, examples, described, only_stored=only_stored)
+    except NumbaError as error:
+        raise NotCompilable(_sentence(error, function)) from error
+
+
+def _sentence(error: NumbaError, function: Any) -> str:
+    """Return which function numba refused, where and why.
+
+    numba describes the innermost function first, then each caller.
+    """
+    text = re.sub(r"\x1b\[\d*m", "", str(error))
+    inner, _, outer = text.partition("During: resolving callee type")
+    name = re.search(r"<function (\S+) at", outer)
+    line = re.search(r"at (\S+) \((\d+)\)", inner)
+    where = f" ({line[1]}, line {line[2]})" if line else ""
+    inner = re.sub(r"Failed in .*\n", "", inner)  # a line for each caller
+    reason = re.split(r"There are |During: ", " ".join(inner.split()))[0].replace(": >>>", ":")
+    return f"numba cannot compile `{name[1] if name else function.__name__}`{where}: {reason}"
+
+
+def _entry(function: Any, examples: tuple[Any, ...], described: str, *, only_stored: bool) -> Any:
     type_of: Any = numba.typeof
     arguments = tuple(type_of(example) for example in examples)
     with _making:
@@ -160,12 +187,15 @@ class CompilingNotice(event.Listener):
     def _say(self) -> None:
         if self.is_wanted:
             self.is_wanted = False
-            print(NOTICE, file=self._stream or sys.stderr, flush=True)
+            print_notice(NOTICE, self._stream)
 
 
 def _counts(happened: Any) -> bool:
+    return _is_own(happened.data["dispatcher"].py_func)
+
+
+def _is_own(function: Any) -> bool:
     """Return whether a function is slotwise's own."""
-    function = happened.data["dispatcher"].py_func
     return str(getattr(function, "__module__", "")).startswith("slotwise.")
 
 

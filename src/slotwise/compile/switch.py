@@ -20,10 +20,11 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from time import thread_time
-from typing import Any, TypeVar
+from typing import Any, TextIO, TypeVar
 
 import numpy as np
 
@@ -60,6 +61,14 @@ def announce_compiling(wanted: bool) -> None:
     _is_announced = wanted
     if "slotwise.compile.machine_code" in sys.modules:
         _machine_code().NOTICES.is_wanted = wanted
+
+
+def print_notice(text: str, stream: TextIO | None = None) -> None:
+    """Print a message on the error stream, if it is open: it may be None, closed or broken."""
+    stream = sys.stderr if stream is None else stream
+    if stream is not None:
+        with suppress(OSError, ValueError):
+            print(text, file=stream, flush=True)
 
 
 @cache
@@ -223,7 +232,7 @@ def compile_beside(codes: list[Code]) -> None:
     try:
         here += [code for code in codes if code not in here and not _unless_ending(code.load)]
         if here and _is_announced:
-            print(IN_PLACE.format(reason=reason), file=sys.stderr, flush=True)
+            print_notice(IN_PLACE.format(reason=reason))
         for code in here:
             _unless_ending(code.compile)
     except Exception as error:  # the functions stay interpreted

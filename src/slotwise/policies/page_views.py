@@ -148,11 +148,13 @@ def average_probabilities(
     n_draws: int = 1_000,
     visitors: NDArray[np.int64] | None = None,
     rules: PageRules | None = None,
+    n_slots: int | None = None,
 ) -> Floats:
     """Return the average page over `n_draws` choices of the policy for each of some visitors.
 
     `visitors` has a row each: by default like those the state has seen. With `rules` each choice is
-    a page within them, and so is the average.
+    a page within them, and so is the average. With `n_slots` the pages of policies of other
+    packages are checked.
 
     A sampling policy's page is deterministic given its sample, so its own probabilities are 1 for
     every link shown. Where propensities are logged, publish this average and round it: then the
@@ -173,10 +175,13 @@ def average_probabilities(
     total = np.zeros(len(state.mix.sure))
     choose, chosen_by = switching(type(policy).choose), policy.rng_of_choice(rng)
     within = switching(choosing_within(type(policy)))
+    is_foreign = not is_own(policy.choose)
     for visitor, share in zip(different, counts / len(who), strict=True):
         for _ in range(n_draws):
             if rules is None:
                 choose(state, visitor, chosen_by)
+                if n_slots is not None and is_foreign:
+                    check_page(policy, state.mix, n_slots)
                 total += share * dense_probabilities(state.mix)
             else:
                 within(state, visitor, chosen_by, rules)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from slotwise.arrays import Floats as Floats, Links as Links
 from slotwise.compile import hot, is_dispatcher, support_numba, switching
 from slotwise.errors import InvalidInput
 from slotwise.problem import Problem, whole_number
-from slotwise.selection.mix import N_OPEN, Mix, dense_probabilities, is_lawful
+from slotwise.selection.mix import Mix, dense_probabilities, is_lawful
 
 Knowledge = dict[str, Floats]
 Visitor = NDArray[np.int64]
@@ -79,6 +79,10 @@ def _parameters(function: Any) -> list[str] | None:
     parameters = inspect.signature(getattr(function, "py_func", function)).parameters
     is_open = any(one.kind is one.VAR_POSITIONAL for one in parameters.values())
     return None if is_open else list(parameters)
+
+
+def _lacks(kind: type, name: str) -> str:
+    return f"the policy {kind.__name__} has no `{name}`; docs/write-a-policy.md shows a whole one"
 
 
 class State(Protocol):
@@ -213,6 +217,13 @@ class Policy:
                     f"got ({', '.join(given)})"
                 )
 
+    def __new__(cls, *_: Any, **__: Any) -> Self:
+        """Refuse a policy that lacks a part of the contract."""
+        for name in ("start", "choose", "learn"):
+            if getattr(cls, name, None) is getattr(Policy, name, None):
+                raise TypeError(_lacks(cls, name))
+        return super().__new__(cls)
+
     @classmethod
     def rng_of_choice(cls, rng: np.random.Generator) -> Any:
         """Return the generator argument of `choose`."""
@@ -228,7 +239,7 @@ class Policy:
 
     def start(self, problem: Problem) -> State:
         """Return the state of a policy that has seen nothing."""
-        raise NotImplementedError
+        raise NotImplementedError(_lacks(type(self), "start"))
 
     def plan_for(self, state: Any, n_rounds: float) -> Policy:  # noqa: ARG002 - overridden by some
         """Return the policy with a horizon `n_rounds` ahead, if it uses one.
@@ -239,11 +250,11 @@ class Policy:
 
     def knowledge(self, state: Any) -> Knowledge:
         """Return copies of the arrays with everything the state has learned."""
-        raise NotImplementedError
+        raise NotImplementedError(_lacks(type(self), "knowledge"))
 
     def restore(self, problem: Problem, knowledge: Mapping[str, Floats]) -> State:
         """Return the state that has learned exactly `knowledge`."""
-        raise NotImplementedError
+        raise NotImplementedError(_lacks(type(self), "restore"))
 
     def newcomer(self, knowledge: Knowledge) -> Knowledge:
         """Return the per-link knowledge with which a link that joins a running pool starts."""
@@ -313,12 +324,11 @@ def is_own(function: Any) -> bool:
 
 
 def check_page(policy: Policy, mix: Mix, n_slots: int) -> None:
-    """Refuse probabilities that are not in [0, 1] or do not sum to the slots of the page."""
-    chances = mix.probabilities[: mix.sizes[N_OPEN]]
-    if switching(is_lawful)(mix, n_slots) and not np.isnan(chances).any():
-        return  # compiled code does not see NaN
+    """Refuse probabilities that no page can have, such as NaN, or a link that is listed twice."""
+    if switching(is_lawful)(mix, n_slots):
+        return
     name = f"probabilities` of the policy `{policy.name}"
-    rule = f"in [0, 1] and sum to n_slots ({n_slots})"
+    rule = f"in [0, 1] and sum to n_slots ({n_slots}), with each link listed once"
     try:
         chosen = dense_probabilities(mix)
     except (IndexError, ValueError):

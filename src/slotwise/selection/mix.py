@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.arrays import Floats, Links, Whole
-from slotwise.compile import hot
+from slotwise.compile import nan_check
 
 INTEGRAL = 1e-9
 """Probabilities this close to 0 or 1 are 0 or 1."""
@@ -64,7 +64,7 @@ def new_mix(n_links: int) -> Mix:
     )
 
 
-@hot
+@nan_check
 def set_probabilities(mix: Mix, probabilities: Floats) -> None:
     """Set the probability of link i to `probabilities[i]`; they sum to the slots.
 
@@ -81,7 +81,7 @@ def set_probabilities(mix: Mix, probabilities: Floats) -> None:
         if probabilities[link] >= 1.0 - INTEGRAL:
             mix.sure[n_sure] = link
             n_sure += 1
-        elif probabilities[link] > INTEGRAL:
+        elif not probabilities[link] <= INTEGRAL:  # also NaN, which `is_lawful` refuses
             mix.open[n_open] = link
             mix.probabilities[n_open] = probabilities[link]
             n_open += 1
@@ -91,9 +91,12 @@ def set_probabilities(mix: Mix, probabilities: Floats) -> None:
     mix.sizes[TIED_SLOTS] = 0
 
 
-@hot
+@nan_check
 def is_lawful(mix: Mix, n_slots: int) -> bool:
-    """Return whether probabilities are in [0, 1] and sum to `n_slots`, of links of the pool."""
+    """Return whether probabilities are in [0, 1] and sum to `n_slots`, of links of the pool.
+
+    Each link may be listed once. The buffer `places` is written.
+    """
     n_links = len(mix.sure)
     n_sure, n_open, n_tied = mix.sizes[N_SURE], mix.sizes[N_OPEN], mix.sizes[N_TIED]
     n_picks = mix.sizes[TIED_SLOTS]
@@ -111,8 +114,24 @@ def is_lawful(mix: Mix, n_slots: int) -> bool:
         total += chance
     for k in range(n_tied):
         n_outside += mix.tied[k] < 0 or mix.tied[k] >= n_links
+    if n_outside:
+        return False
+    places = mix.places  # of a link that is listed twice only the second place remains
+    for k in range(n_sure):
+        places[mix.sure[k]] = k
+    for k in range(n_open):
+        places[mix.open[k]] = n_sure + k
+    for k in range(n_tied):
+        places[mix.tied[k]] = n_sure + n_open + k
+    n_twice = 0
+    for k in range(n_sure):
+        n_twice += places[mix.sure[k]] != k
+    for k in range(n_open):
+        n_twice += places[mix.open[k]] != n_sure + k
+    for k in range(n_tied):
+        n_twice += places[mix.tied[k]] != n_sure + n_open + k
     # Probabilities up to `INTEGRAL` may have been left out. NaN is not below anything.
-    return n_outside == 0 and abs(total - n_slots) <= SUM_TOLERANCE + INTEGRAL * n_links
+    return n_twice == 0 and abs(total - n_slots) <= SUM_TOLERANCE + INTEGRAL * n_links
 
 
 def dense_probabilities(mix: Mix) -> Floats:

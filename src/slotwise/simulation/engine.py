@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.arrays import Floats, Links, Whole
-from slotwise.compile import can_be_compiled, compiled_first, hot, loop_maker
+from slotwise.compile import NotCompilable, can_be_compiled, compiled_first, hot, loop_maker
 from slotwise.environments import Environment
+from slotwise.errors import InvalidInput
 from slotwise.player.link_pool import LinkPool
 from slotwise.player.rules_in_force import RulesInForce, check_links
 from slotwise.policies import Policy, State
@@ -373,9 +373,15 @@ def _player(
     streams = run_generator(seed, run, VISITORS), run_generator(seed, run, CHANCE)
 
     def play_rounds(buffers: RunBuffers, first_round: int) -> None:
-        with suppress(UnlawfulPage):
+        try:
             play(state, world, buffers, first_round, *streams)
-        if not (is_own(policy.choose) or problem.rules):  # also NaN, which the loop does not see
+        except UnlawfulPage:
+            pass  # its page is in the state
+        except NotCompilable as error:
+            advice = "mend it, or leave out @compiled to run it as plain Python"
+            message = f"the policy `{policy.name}`: {error}; {advice} (docs/write-a-policy.md)"
+            raise InvalidInput(message) from error
+        if not (is_own(policy.choose) or problem.rules):
             check_page(policy, state.mix, problem.n_slots)
 
     return play_rounds

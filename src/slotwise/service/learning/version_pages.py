@@ -16,7 +16,6 @@ import numpy as np
 
 from slotwise.arrays import Floats, Links
 from slotwise.compile import switching
-from slotwise.errors import InvalidInput
 from slotwise.player.player import LinkTotals, Player
 from slotwise.policies import Policy, visitor_pages
 from slotwise.policies.paced_bayes_visitors import PacedBayesVisitors
@@ -27,10 +26,9 @@ from slotwise.policies.page_views import (
     fill_slots,
     rest_of_page,
 )
-from slotwise.policies.policy import NOBODY, Visitor, is_own
+from slotwise.policies.policy import NOBODY, Visitor
 from slotwise.policies.visitor_pages import Open, VisitorPages
 from slotwise.problem import Problem
-from slotwise.selection.mix import SUM_TOLERANCE
 from slotwise.selection.page_rules import PageRules
 from slotwise.service.counting.rates import LinkCounts, LinkRates, solve_page
 from slotwise.service.learning.early_feedback import Said
@@ -138,18 +136,8 @@ def _average(
     if form.moves_each_round and _has_learned(form, state):
         known = _by_level(rates)
         return average_ahead(form, problem, state, known, rng, n_draws, rules=rules)
-    page = average_probabilities(form, state, rng, n_draws, rules=rules)
-    return page if rules is not None else _checked(form, page, problem)
-
-
-def _checked(form: Policy, page: Floats, problem: Problem) -> Floats:
-    """Return an average page; refuse one that a policy of another package cannot mean."""
-    least = min(problem.n_slots, problem.n_links)
-    if not (is_own(form.choose) or abs(page.sum() - least) <= SUM_TOLERANCE * problem.n_links):
-        rule = f"in [0, 1] and sum to n_slots ({least})"
-        total = float(page.sum())
-        raise InvalidInput.of(f"probabilities` of the policy `{form.name}", rule, total)
-    return page
+    n_slots = problem.n_slots
+    return average_probabilities(form, state, rng, n_draws, rules=rules, n_slots=n_slots)
 
 
 def _has_learned(form: Policy, state: Any) -> bool:
@@ -446,8 +434,7 @@ class ChosenPages:
         rng, asked = np.random.default_rng(0), np.ascontiguousarray(visitor)[None]
         if form.moves_each_round:
             return average_ahead(form, problem, state, self.rate, rng, CHOICES, asked, rules)
-        page = average_probabilities(form, state, rng, CHOICES, asked, rules)
-        return page if rules is not None else _checked(form, page, problem)
+        return average_probabilities(form, state, rng, CHOICES, asked, rules, problem.n_slots)
 
     def scores(self, links: Visitor) -> Floats:
         """Return the scores of the links for the visitor of the last page."""
