@@ -154,18 +154,20 @@ def test_an_error_nobody_meant_keeps_its_traceback(add_command: AddCommand) -> N
         main(["fail"])
 
 
-def test_interrupt_is_quiet(add_command: AddCommand, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_interrupt_is_one_line(
+    add_command: AddCommand, capsys: pytest.CaptureFixture[str]
+) -> None:
     add_command("wait", "raise KeyboardInterrupt")
     assert main(["wait"]) == 130
-    assert capsys.readouterr() == ("", "")
+    assert capsys.readouterr() == ("", "slotwise: interrupted\n")
 
 
-def test_an_interrupt_while_a_command_is_imported_is_quiet(
+def test_an_interrupt_while_a_command_is_imported_is_one_line(
     add_command: AddCommand, capsys: pytest.CaptureFixture[str]
 ) -> None:
     add_command("late", "pass", imports="raise KeyboardInterrupt")
     assert main(["late"]) == 130
-    assert capsys.readouterr() == ("", "")
+    assert capsys.readouterr() == ("", "slotwise: interrupted\n")
 
 
 def test_nothing_slow_is_imported_where_an_interrupt_would_show() -> None:

@@ -21,6 +21,9 @@ def test_in_a_pipe_each_experiment_has_one_line_when_it_starts(
         "  0% First [1]: compiling",
         " 50% Second: compiling",
     ]
+    with progress_bar("All") as tell:
+        tell(1.0, "Finished")
+    assert capsys.readouterr().err == "100% Finished\n"
 
 
 def test_on_a_terminal_the_bar_says_that_it_compiles_before_anything_is_told(

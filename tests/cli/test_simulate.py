@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import BinaryIO
 
@@ -49,6 +51,18 @@ def test_a_file_becomes_results_beside_the_shell(
     assert sorted(path.name for path in mine.parent.iterdir()) == ["mine.parquet", "mine.toml"]
 
 
+def test_a_policy_in_plain_python_is_noted_in_one_line(mine: Path) -> None:
+    own = "from slotwise.policies import Uniform\nclass Own(Uniform):\n    name = 'own'\n"
+    own += "    choose = staticmethod(lambda *all: Uniform.choose(*all))\n"
+    (mine.parent / "own_file.py").write_text(own)
+    mine.write_text(EXPERIMENT.replace("cucb", "own_file:Own"))
+    command = [sys.executable, "-m", "slotwise", "simulate", "mine.toml", "--runs", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=mine.parent)
+    first, *others = done.stderr.splitlines()
+    assert first.startswith("slotwise: own_file:Own runs as plain Python, about a hundred times")
+    assert others == ["  0% Mine: compiling"]
+
+
 def test_options_replace_keys_of_the_file(mine: Path) -> None:
     options = ["--runs", "2", "--rounds", "50", "--seed", "9", "--threads", "1"]
     assert main(["simulate", "mine.toml", *options, "--out", "new/other.parquet"]) == 0
@@ -75,8 +89,15 @@ def test_finished_results_are_not_run_again(
     assert main(["simulate", "mine.toml"]) == 0
     assert "already finished, nothing was run: mine.parquet\n" in capsys.readouterr().err
     assert Path("mine.parquet").stat().st_mtime_ns == written
+    for shard, told in (("2/3", "already finished, nothing was run: mine.parquet"), ("3", "")):
+        main(["simulate", "mine.toml", "--shard", shard])
+        said = capsys.readouterr()
+        assert said.out == ""
+        assert said.err.startswith(told or "slotwise: `shard` must be K/N")
+        assert said.err.count("\n") == 1
     with pytest.raises(AssertionError, match="played again"):
         main(["simulate", "mine.toml", "--seed", "2"])
+    assert "replacing mine.parquet, which has 3 runs of 80 rounds\n" in capsys.readouterr().err
 
 
 def test_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(

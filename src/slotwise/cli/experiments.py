@@ -38,6 +38,7 @@ from slotwise.figures.claims import (
 from slotwise.figures.panels import Setting
 from slotwise.plugins import look_for_modules_in
 from slotwise.simulation import Planned, experiment_path, load_experiment, log_run, run_series
+from slotwise.simulation.gathering import Shard
 from slotwise.simulation.results import Results
 from slotwise.simulation.series import (
     finished_results,
@@ -45,6 +46,7 @@ from slotwise.simulation.series import (
     notes_of,
     plan_paper,
     refuse_to_shrink,
+    results_in,
     run_shard,
 )
 
@@ -96,10 +98,7 @@ def simulate_command(
     planned = Planned(experiment, Path(f"{path.stem}.parquet") if out is None else out)
     parts = planned.path.with_name(f"{planned.path.name}.parts")
     plan = [planned]
-    names = {} if log is None else folder_names(experiment.policies)
-    logs = {} if log is None else {label: log / name for label, name in names.items()}
-    for folder in logs.values():
-        _check_log_folder(folder)
+    logs = {} if log is None else log_folders(log, experiment.policies)
     if explore and log is None:
         raise InvalidInput.of("--log", "given with --explore, which is for logs", None)
     console = Console()
@@ -108,6 +107,8 @@ def simulate_command(
     if shard is not None:
         play_shard(plan, parts, shard, threads, scheduler)
         return
+    if not is_finished(plan):
+        say_what_is_replaced(planned)
     with say_what_is_kept(plan, parts), progress_bar(experiment.title) as progress:
         (results,) = run_series(
             plan, parts, n_threads=threads, scheduler=scheduler, progress=progress
@@ -136,18 +137,24 @@ def play_shard(
     """Play the runs of a shard into the folder of finished runs, and say where they are."""
     if scheduler is not None:
         raise InvalidInput.of("--shard", "left out with --scheduler", shard)
+    Shard.parse(shard)
+    if is_finished(plan):
+        return
     with say_what_is_kept(plan, parts), progress_bar(f"shard {shard}") as progress:
         n_runs = run_shard(plan, parts, shard, n_threads=threads, progress=progress)
     typer.echo(f"shard {shard}: {n_runs:,} runs in {parts}")
 
 
-def folder_names(labels: Iterable[str]) -> dict[str, str]:
-    """Return a name for each label that is one folder on every system, and no other's.
+def log_folders(log: Path, labels: Iterable[str]) -> dict[str, Path]:
+    """Return the folder in `log` of each label, whose name is valid on every system.
 
-    >>> folder_names(["con-ucb/72", "con-ucb-72", "../mine", "γ"])
-    {'con-ucb/72': 'con-ucb-72', 'con-ucb-72': 'con-ucb-72-2', '../mine': 'mine', 'γ': 'γ'}
+    A folder with a log is refused: two simulated logs in one would have the same pages.
+
+    >>> folders = log_folders(Path("logs"), ["con-ucb/72", "con-ucb-72", "../mine", "γ"])
+    >>> [folder.name for folder in folders.values()]
+    ['con-ucb-72', 'con-ucb-72-2', 'mine', 'γ']
     """
-    names: dict[str, str] = {}
+    folders: dict[str, Path] = {}
     taken: set[str] = set()
     for label in labels:
         plain = re.sub(r"[^\w.-]+", "-", label).strip(".-") or "policy"
@@ -156,14 +163,11 @@ def folder_names(labels: Iterable[str]) -> dict[str, str]:
             number += 1
             name = f"{plain}-{number}"
         taken.add(name.lower())
-        names[label] = name
-    return names
-
-
-def _check_log_folder(folder: Path) -> None:
-    """Refuse a folder with a log: two simulated logs in one would have the same pages."""
-    if folder.is_dir() and any(folder.glob("*.parquet")):
-        raise InvalidInput.of("--log", "a folder without logs of these policies", str(folder))
+        folders[label] = log / name
+        if any(folders[label].glob("*.parquet")):
+            rule = "a folder without logs of these policies"
+            raise InvalidInput.of("--log", rule, str(folders[label]))
+    return folders
 
 
 def reproduce_command(
@@ -221,6 +225,7 @@ def reproduce_command(
         play_shard(plan, parts, shard, threads, scheduler)
         return
     pictures = Pictures()
+    is_finished(plan)
     with say_what_is_kept(plan, parts), progress_bar("The paper") as progress:
         results = run_series(
             plan,
@@ -320,9 +325,26 @@ def merge_command(
     typer.echo(f"{sum(1 for _ in into.glob('*/*.npy')):,} runs in {into}")
 
 
+def is_finished(plan: Sequence[Planned]) -> bool:
+    """Return whether all results files are finished, and say so."""
+    if any(finished_results(planned) is None for planned in plan):
+        return False
+    where = plan[0].path if len(plan) == 1 else plan[0].path.parent
+    typer.echo(f"already finished, nothing was run: {where}", err=True)
+    return True
+
+
+def say_what_is_replaced(planned: Planned) -> None:
+    """Say what the results file has, if it will be written anew."""
+    if planned.path.exists():
+        found = results_in(planned.path)
+        size = f"{found.n_runs:,} runs of {found.n_rounds:,} rounds" if found else "no results"
+        typer.echo(f"replacing {planned.path}, which has {size}", err=True)
+
+
 @contextmanager
 def say_what_is_kept(plan: Sequence[Planned], parts: Path) -> Iterator[None]:
-    """Print if there is nothing to run; on Ctrl-C or a full disk print how many runs are kept.
+    """On Ctrl-C or a full disk print how many runs are kept.
 
     The exit code is 130 after Ctrl-C and 1 where a file cannot be written.
     """
@@ -333,10 +355,6 @@ def say_what_is_kept(plan: Sequence[Planned], parts: Path) -> Iterator[None]:
         typer.echo(f"stopped: {reason}{kept}", err=True)
         return typer.Exit(code)
 
-    finished = [planned.path for planned in plan if finished_results(planned) is not None]
-    if len(finished) == len(plan):
-        where = finished[0] if len(finished) == 1 else finished[0].parent
-        typer.echo(f"already finished, nothing was run: {where}", err=True)
     is_main = threading.current_thread() is threading.main_thread()
     is_usual = is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if is_usual:  # an ignored signal stays ignored

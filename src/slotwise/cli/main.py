@@ -10,6 +10,7 @@ import importlib.util
 import inspect
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,6 +66,10 @@ OF_SERVICE = frozenset({*HEADINGS["Serving"], *HEADINGS["Store maintenance"]} - 
 """Commands that the extra `service` brings; the others belong to `experiments`."""
 
 
+INTERRUPTED = "slotwise: interrupted"
+FORMAT_WARNING = warnings.formatwarning
+
+
 def main(args: Sequence[str] | None = None) -> int:
     """Run `slotwise` with `args`, by default those of the process, and return the exit code."""
     args = sys.argv[1:] if args is None else list(args)
@@ -77,18 +82,31 @@ def main(args: Sequence[str] | None = None) -> int:
         from slotwise.plugins import look_for_modules_in
 
         announce_compiling(False)  # commands show their own progress
+        warnings.formatwarning = _in_one_line
         app = build_app(args)
         if not OF_SERVICE.intersection(args[:1]):
             look_for_modules_in("")  # the current folder, for policies named "module:Class"
         app(args, prog_name="slotwise")
     except SystemExit as stop:
+        if isinstance(getattr(stop.__context__, "__cause__", None), KeyboardInterrupt):
+            print(INTERRUPTED, file=sys.stderr)  # typer exits with 130 and says nothing
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
     except SlotwiseError as error:
         print(f"slotwise: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
+        print(INTERRUPTED, file=sys.stderr)
         return 130
     return 0
+
+
+def _in_one_line(
+    message: Warning | str, category: type[Warning], *place: Any, **options: Any
+) -> str:
+    """Format a warning of slotwise like an error: the line of code would be one of its own."""
+    if category.__module__.startswith("slotwise."):
+        return f"slotwise: {message}\n"
+    return FORMAT_WARNING(message, category, *place, **options)
 
 
 def command_names() -> list[str]:

@@ -44,7 +44,7 @@ class Stages:
         """Return what is going on: nothing is finished while loops are compiled."""
         if self.is_new(name):
             self._name, self._start = name, share
-        is_compiling = bool(self._name) and share <= self._start
+        is_compiling = bool(self._name) and share <= self._start and share < 1.0
         return f"{self._name}: compiling" if is_compiling else self._name
 
 

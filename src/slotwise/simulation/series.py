@@ -308,18 +308,32 @@ def run_shard(
     if not n_runs:
         most = max(planned.experiment.n_runs for planned in plan)
         raise InvalidInput.of("shard", f"of at most as many parts as runs ({most})", text)
+
+    def tell() -> None:
+        n_done = sum(one.n_done for one in gatherings)
+        unfinished = [one for one in gatherings if one.n_done < one.n_runs] or gatherings
+        if progress is not None:
+            progress(n_done / n_runs, unfinished[0].experiment.title)
+
+    tell()
     with closing(play_missing(gatherings, threads, None)) as blocks:
-        for block, _ in blocks:
-            if progress is not None:
-                progress(sum(one.n_done for one in gatherings) / n_runs, block.label)
+        for _ in blocks:
+            tell()
     return n_runs
+
+
+def results_in(path: Path) -> Results | None:
+    """Return the results in a file; None where it has none that this version can read."""
+    try:
+        return Results.load(path)
+    except (MissingData, UnsupportedState):
+        return None
 
 
 def finished_results(planned: Planned) -> Results | None:
     """Return the results in the file if they are of exactly this experiment, else None."""
-    try:
-        found = Results.load(planned.path)
-    except (MissingData, UnsupportedState):
+    found = results_in(planned.path)
+    if found is None:
         return None
     wanted = json.loads(json.dumps(planned.experiment.config()))
     told_apart = {*wanted, *found.config} - {"commit", "seconds"}
@@ -330,12 +344,9 @@ def finished_results(planned: Planned) -> Results | None:
 def refuse_to_shrink(plan: Iterable[Planned]) -> None:
     """Raise `InvalidInput` if results of more runs or rounds would be replaced by smaller ones."""
     for planned in plan:
-        try:
-            found = Results.load(planned.path)
-        except (MissingData, UnsupportedState):
-            continue
+        found = results_in(planned.path)
         n_runs, n_rounds = planned.experiment.n_runs, planned.experiment.n_rounds
-        if found.n_runs > n_runs or found.n_rounds > n_rounds:
+        if found and (found.n_runs > n_runs or found.n_rounds > n_rounds):
             raise InvalidInput(
                 f"{planned.path} has {found.n_runs:,} runs of {found.n_rounds:,} rounds and would "
                 f"be replaced by {n_runs:,} runs of {n_rounds:,}; name another folder",
