@@ -67,6 +67,7 @@ def test_a_mix_of_your_own(log: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     mix.write_text("link,probability\nlink-0,1\nnobody,1\n")
     text = said(capsys, log, "--mix", mix, "--floor", "0.1")
     assert "50.0% of the page could not be shown by the log" in text
+    assert "The log never shows 'nobody'." in text
     assert "The log cannot tell" in text
 
 

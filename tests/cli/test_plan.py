@@ -42,10 +42,16 @@ def test_the_manual_shows_what_the_command_prints(capsys: pytest.CaptureFixture[
     assert capsys.readouterr().out == blocks[at + 1].code
 
 
-def test_a_floor_that_asks_for_nothing_is_kept_at_once() -> None:
+def test_a_floor_that_asks_for_nothing_is_kept_at_once_and_not_printed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     plan = plan_traffic(RoughPage(6, 2, 0.2, 0.4), n_views=1000, n_cases=10)
     assert plan.floor.views == 1.0
     assert plan.share_of_floors_in_reach == 1.0
+    assert main([*PAGE, "--revenue-per-click", "0.4", *FEW]) == 0
+    printed = capsys.readouterr().out
+    assert "floor" not in printed
+    assert "lift visible: " in printed
 
 
 def test_a_floor_out_of_reach_is_never_kept(capsys: pytest.CaptureFixture[str]) -> None:

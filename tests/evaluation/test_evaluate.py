@@ -45,6 +45,7 @@ def test_a_log_without_exploration_covers_only_what_it_showed() -> None:
     log = one_slot_log(["a"] * n_pages, [1.0] * n_pages, clicked)
     answer = evaluate([as_file(log)], LinkMix.of({"a": 0.5, "b": 0.5}))
     assert answer.uncovered == pytest.approx(0.5)
+    assert answer.notes == ("The log never shows 'b'.",)
     assert answer.clicks.low <= 0.15
     assert answer.clicks.high >= 0.65
     assert "could not show 50% of this candidate's page" in answer.cannot_tell
@@ -85,10 +86,9 @@ def test_probabilities_that_did_not_choose_the_pages_are_noticed() -> None:
     log["probability"] = [0.2] * len(log["link"])
     answer = evaluate([as_file(log)], LinkMix.of({"link-0": 1.0, "link-1": 1.0}))
     assert "are not those that chose its pages" in answer.notes[0]
-    assert (
-        evaluate([as_file(random_log(n_pages=3000))], LinkMix.of({"link-0": 1.0, "a": 1.0})).notes
-        == ()
-    )
+    assert evaluate(
+        [as_file(random_log(n_pages=3000))], LinkMix.of({"link-0": 1.0, "a": 1.0})
+    ).notes == ("The log never shows 'a'.",)
 
 
 def test_a_link_that_left_the_pool_may_have_brought_anything() -> None:

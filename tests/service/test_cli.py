@@ -142,7 +142,7 @@ def test_a_port_that_is_taken_is_named(
     port = str(httpx.URL(server.url).port)
     store = f"sqlite:///{tmp_path / 'taken.db'}"
     assert main(["serve", "--port", port, "--store", store]) == 2
-    assert f"cannot listen on 127.0.0.1:{port}: Address already in use" in capsys.readouterr().err
+    assert f"cannot listen on 127.0.0.1:{port}: Address already in use\n" in capsys.readouterr().err
     assert main(["keys", "list", "--store", store]) == 0  # the next start makes and prints a key
     assert "first start" not in capsys.readouterr().out
 
@@ -164,6 +164,9 @@ def test_keys_are_made_listed_and_revoked(
     assert capsys.readouterr().out == f"{key_id} is revoked\n"
     assert main(["keys", "revoke", "0123456789abcdef", *store]) == 2
     assert "there is no key" in capsys.readouterr().err
+    for scope, pool in (("page", []), ("decide", ["--pool", "home"])):
+        assert main(["keys", "make", scope, *pool, *store]) == 2
+        assert "`--pool` must be given for a key with scope page, and" in capsys.readouterr().err
     assert main(["keys", "make", "root", *store]) == 2
     assert "`scopes` must be some of page, decide, track, read, admin" in capsys.readouterr().err
 

@@ -257,6 +257,7 @@ def test_a_mistake_in_levels_or_floors_is_named(
         ("n_runs = 2", "n_runs = true", "`n_runs` must be a whole number, got True"),
         ("n_runs = 2", "n_runs = 0", "`n_runs` must be at least 1, got 0"),
         ("n_rounds = 100", "n_rounds = 0", "`n_rounds` must be at least 1, got 0"),
+        ("[[policies]]", "[[policy]]", "`policy` is not a known key; did you mean `policies`?"),
         ("n_runs = 2", "runs = 2", "`runs` is not a known key; did you mean `n_runs`?"),
         ("n_rounds = 100", "n_round = 9", "`n_round` is not a known key; did you mean `n_rounds`?"),
         ("n_runs = 2", "seed = -1", "`seed` must be at least 0, got -1"),
@@ -271,6 +272,11 @@ def test_a_mistake_in_levels_or_floors_is_named(
             "`policies.1`: no policy is called 'con-ubc'; did you mean 'con-ucb'",
         ),
         ('name = "oracle"', 'label = "x"', "`policies.1.name` is missing"),
+        (
+            'name = "oracle"',
+            'name = "paced-bayes"\npateince = 3',
+            "known are name, label, settings; settings of the policy go into `settings`",
+        ),
         (
             '"oracle"',
             '"con-ucb"',

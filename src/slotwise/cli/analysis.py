@@ -630,7 +630,8 @@ def plan_command(
         return
     console = Console(highlight=False)
     share = f"{certainty:.0%} of {cases} simulated cases"
-    console.print(f"floor kept:   {_days(found.floor, per_day, views)}", markup=False)
+    if floor > 0:
+        console.print(f"floor kept:   {_days(found.floor, per_day, views)}", markup=False)
     console.print(f"lift visible: {_days(found.lift, per_day, views)}", markup=False)
     console.print(f"in {share}; intervals for the number of cases", markup=False)
     if found.share_of_floors_in_reach < 1:

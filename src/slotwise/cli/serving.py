@@ -134,6 +134,9 @@ def make(
 ) -> None:
     """Make a key."""
     now_us = system_clock_us()
+    if ("page" in scopes) != bool(pool):
+        rule = "given for a key with scope page, and only for such a key"
+        raise InvalidInput.of("--pool", rule, pool)
     made = new_key(cast("list[Scope]", scopes), label=label, pool_id=pool, now_us=now_us)
     with _opened(store, "POST /v1/keys") as service:
         if pool:

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 FIRST_FIT, FIT_AGAIN = 100, 1.25
 """Pages before the first fit of models and mixes, and the growth of the log before the next."""
 N_BLOCKS = 500
+MAX_NAMES = 5
+"""Most links that a note names."""
 SUSPICIOUS = 6.0
 """Standard errors by which the sum of weights may miss its mean before it is reported."""
 
@@ -253,6 +255,10 @@ class _Pass:
         views = self._tallies.views.sum(axis=0)
         shown[: len(views)] = views > 0
         never = float((table * ~shown).sum() / max(table.sum(), 1e-300))
+        absent = [self._reader.links.values[k] for k in np.flatnonzero(table.any(axis=0) & ~shown)]
+        more = f" and {len(absent) - MAX_NAMES} more" if len(absent) > MAX_NAMES else ""
+        named = f"The log never shows {', '.join(map(repr, absent[:MAX_NAMES]))}{more}."
+        notes = (named,) if absent else ()
         covered, error = track.totals.covered
         missing = 1.0 - covered - never
         is_missing = missing > max(3.0 * error, 1e-9)
@@ -262,9 +268,9 @@ class _Pass:
                     f"The weights sum to {covered:.3g} of what they should: the probabilities of "
                     "the log are not those that chose its pages, or links left its pool."
                 )
-                return never, (note,)
-            return never, ()
-        return min(1.0, max(0.0, never + (missing if is_missing else 0.0))), ()
+                return never, (*notes, note)
+            return never, notes
+        return min(1.0, max(0.0, never + (missing if is_missing else 0.0))), notes
 
 
 def _estimate(

@@ -183,8 +183,9 @@ def _bind(settings: Settings) -> socket.socket:
     try:
         return socket.create_server((settings.host, settings.port), family=family, backlog=2048)
     except OSError as error:
+        reason = str(error.strerror).partition(" (while")[0]  # Python adds the address again
         raise InvalidConfig(
-            f"host, port: cannot listen on {settings.host}:{settings.port}: {error.strerror}"
+            f"host, port: cannot listen on {settings.host}:{settings.port}: {reason}"
         ) from None
 
 

@@ -424,7 +424,9 @@ _KINDS: dict[str, type[Section]] = {
 
 def _first_problem(error: pydantic.ValidationError) -> str:
     """Return what is wrong with the first wrong key, in one sentence."""
-    first = error.errors()[0]
+    found = error.errors()
+    # a misspelt key first: it is also why another one is missing
+    first = next((one for one in found if one["type"] == "extra_forbidden"), found[0])
     kind, parts = first["type"], [str(part) for part in first["loc"]]
     section: type[Section] = PolicySection if parts[0] == "policies" else ExperimentFile
     if parts[0] == "environment" and len(parts) > 1:
@@ -438,7 +440,9 @@ def _first_problem(error: pydantic.ValidationError) -> str:
     if kind == "missing":
         return f"`{key}` is missing"
     if kind == "extra_forbidden":
-        return f"`{key}` is not a known key; {did_you_mean(parts[-1], section.model_fields)}"
+        advice = did_you_mean(parts[-1], section.model_fields)
+        own = "; settings of the policy go into `settings`" if section is PolicySection else ""
+        return f"`{key}` is not a known key; {advice}{own}"
     rule = _RULES[kind].format(**first.get("ctx", {})) if kind in _RULES else first["msg"]
     return f"`{key}` must be {rule}, got {first['input']!r}"
 

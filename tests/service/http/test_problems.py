@@ -47,6 +47,14 @@ def test_a_broken_field_is_pointed_at(body: bytes, pointer: str, rule: str) -> N
     assert "$" not in error.detail.replace("$(?!", "").replace("}$", "")
 
 
+def test_a_number_that_is_not_whole_is_named() -> None:
+    body = b'{"pin": [{"link_id": "a", "position": 25.5}]}'
+    with pytest.raises(msgspec.ValidationError) as raised:
+        msgspec.json.decode(body, type=DecideBody)
+    [error], _ = read_fields(raised.value, body, DecideBody)
+    assert error.detail == "`position` must be a whole number, got 25.5"
+
+
 def test_a_missing_field_of_the_whole_body_is_pointed_at() -> None:
     with pytest.raises(msgspec.ValidationError) as raised:
         msgspec.json.decode(b"{}", type=PoolBody)

@@ -241,7 +241,8 @@ def with_value(broken: FieldError, values: Any) -> FieldError:
     FieldError(detail='`slots` must be a whole number, at least 1, got 0', pointer='/slots', \
 parameter='')
     """
-    if ", got " in broken.detail or " must be " not in broken.detail:
+    detail = broken.detail.removesuffix(f", got {_KINDS['float']}")
+    if ", got " in detail or " must be " not in detail:
         return broken
     for step in broken.pointer.split("/")[1:]:
         index: Any = int(step) if isinstance(values, list) and step.isdigit() else step
@@ -251,7 +252,7 @@ parameter='')
             return broken
     if not isinstance(values, int | float):
         return broken
-    return FieldError(f"{broken.detail}, got {values}", broken.pointer)
+    return FieldError(f"{detail}, got {values}", broken.pointer)
 
 
 def advise(broken: FieldError, kind: Any) -> FieldError:
