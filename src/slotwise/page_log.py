@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from slotwise.errors import InvalidInput
 from slotwise.extras import naming_extra
 
@@ -92,6 +94,13 @@ def log_schema(
 
 
 ROWS_A_FILE = 500_000
+_NUMBER = ("a number", (int, float, np.integer, np.floating))
+_RULES: Mapping[str, tuple[str, tuple[type, ...]]] = {
+    "string": ("text", (str,)),
+    "bool": ("True or False", (bool, np.bool_)),
+    **dict.fromkeys(("int32", "int64", "double"), _NUMBER),
+}
+"""What a column of a type takes, and the classes of its values."""
 
 
 class LoggedPage(NamedTuple):
@@ -171,6 +180,7 @@ class LogWriter:
         optional = ["min_probability", "pool_changes", "policy", "version", "settled"]
         optional += ["random_order"] * slots_differ
         self._schema = log_schema(optional, features, levels, max_revenue)
+        self._rules = {field.name: _RULES[str(field.type)] for field in self._schema}
         self._folder.mkdir(parents=True, exist_ok=True)
         self._columns: dict[str, list[Any]] = {name: [] for name in self._schema.names}
         self.last_us = self._end_of_log()
@@ -183,9 +193,16 @@ class LogWriter:
             rule = f"at least {self.last_us}, the time of the last page in the log"
             advice = f"to start a new log, delete the folder {self._folder} or name another one"
             raise InvalidInput.of("time_us", rule, page.time_us, advice)
-        rows = page.rows()
+        n_rows, rows = len(page.links), page.rows()
+        new = {name: rows.get(name) or [None] * n_rows for name in self._columns}
+        for name, (rule, kinds) in self._rules.items():  # a wrong value would fail only in `flush`
+            if len(new[name]) != n_rows:
+                raise InvalidInput.of(name, f"{n_rows} values, one for each link", new[name])
+            wrong = [one for one in new[name] if not (one is None or isinstance(one, kinds))]
+            if wrong:
+                raise InvalidInput.of(name, rule, wrong[0])
         for name, column in self._columns.items():
-            column.extend(rows.get(name) or [None] * len(page.links))
+            column.extend(new[name])
         self.last_us = page.time_us
         if len(self._columns["link"]) >= self._rows_a_file:
             self.flush()
@@ -213,7 +230,8 @@ class LogWriter:
             rule = "a new folder, or one with a log that can be read"
             raise InvalidInput.of("path", rule, str(files[-1])) from None
         kept, wanted = (
-            (one.names, (one.metadata or {}).get(MAX_REVENUE_KEY)) for one in (schema, self._schema)
+            (one.names, one.types, (one.metadata or {}).get(MAX_REVENUE_KEY))
+            for one in (schema, self._schema)
         )
         if kept != wanted:
             rule = "a new folder, or one whose log has the same columns and max_revenue"

@@ -177,6 +177,24 @@ def test_a_writer_continues_a_log_or_says_why_not(tmp_path: Path) -> None:
         again.append(page)
     with pytest.raises(InvalidInput, match="`path` must be a new folder, or one whose log has"):
         LogWriter(tmp_path / "log", features=["device"])
+    for name, wrong, message in (
+        ("page_id", 7, "`page_id` must be text, got 7"),
+        ("links", [7], "`link` must be text, got 7"),
+        ("clicked", [1], "`clicked` must be True or False, got 1"),
+        ("revenue", ["1"], "`revenue` must be a number, got '1'"),
+        ("revenue", [0.0, 1.0], "`revenue` must be 1 values, one for each link"),
+    ):
+        with pytest.raises(InvalidInput, match=message):
+            again.append(page._replace(**{"time_us": 12, name: wrong}))  # type: ignore[arg-type]
+    again.append(page._replace(page_id="third", time_us=12, links=["new"], revenue=[1]))
+    again.flush()  # what was refused is not part of it
+    assert evaluate(tmp_path / "log", LinkMix.of({"a": 1.0})).n_pages == 3
+    table = pq.read_table(tmp_path / "log" / "00000003.parquet")
+    place = table.schema.get_field_index("revenue")
+    whole = table.set_column(place, "revenue", table["revenue"].cast("int64"))
+    pq.write_table(whole, tmp_path / "log" / "00000003.parquet")
+    with pytest.raises(InvalidInput, match="`path` must be a new folder, or one whose log has"):
+        LogWriter(tmp_path / "log")
 
 
 def test_a_log_is_a_folder(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """The runs of experiments, gathered as they are finished: each is found on disk or played once.
 
-Used by `series`.
+Used by `series` and `cli`.
 """
 
 from __future__ import annotations

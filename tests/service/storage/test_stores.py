@@ -21,7 +21,8 @@ from slotwise.service.storage.migrations import STEPS, present_version
 from slotwise.service.storage.postgresql import PostgresqlStore
 from slotwise.service.storage.schema import SCHEMA_VERSION, metadata
 from slotwise.service.storage.sql_reads import ALL_DECISIONS
-from slotwise.service.storage.sqlite import ENGINE, SqliteStore
+from slotwise.service.storage.sqlite import ENGINE, SqliteFile, SqliteStore
+from slotwise.service.storage.writer_process import ProcessStore
 from tests.service.private_postgresql import PrivatePostgresql
 from tests.service.rows import decision, pool
 from tests.stores.memory_store import MemoryStore
@@ -132,10 +133,19 @@ def test_a_locked_file_is_unavailable_and_comes_back_by_itself(path: Path) -> No
     store.close()
 
 
-def test_a_file_that_is_no_database_is_unavailable(path: Path) -> None:
+@pytest.mark.parametrize("opened", [SqliteStore, ProcessStore, SqliteFile])
+def test_a_file_that_is_no_store_is_refused_and_left_alone(
+    opened: type[SqliteFile], path: Path
+) -> None:
     path.write_bytes(b"this is not a database" * 100)
-    with pytest.raises(StoreUnavailable, match="not a database"):
-        SqliteStore(path)
+    with pytest.raises(StoreUnavailable, match=f"^{path} is not a database; give the file of"):
+        opened(path)
+    path.unlink()
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("CREATE TABLE pages (name)")
+    with pytest.raises(UnsupportedState, match="is a database, but not a store of slotwise"):
+        opened(path)
+    assert list(path.parent.iterdir()) == [path]
 
 
 def test_a_closed_store_is_unavailable(path: Path) -> None:

@@ -135,11 +135,36 @@ def connect(path: Path, busy_timeout_s: float, *pragmas: str) -> sqlite3.Connect
     return connection
 
 
+_MAGIC = b"SQLite format 3\0"
+
+
+def _refuse_other_files(path: Path, busy_timeout_s: float) -> None:
+    """Refuse a file that is neither a store nor empty; one that cannot be read is refused later."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(len(_MAGIC))
+    except OSError:
+        return
+    if start and start != _MAGIC:
+        raise StoreUnavailable(f"{path} is not a database; give the file of a store")
+    if start:
+        with closing(sqlite3.connect(path, timeout=busy_timeout_s)) as found:
+            names = {name for (name,) in found.execute("SELECT name FROM sqlite_master")}
+        if names and not {"alembic_version", "pools"} <= names:
+            told = f"{path.name} is a database, but not a store of slotwise; give another file"
+            raise UnsupportedState(told)
+
+
 class SqliteFile:
-    """Reads a store that another process may be writing; the file has the present schema."""
+    """Reads a store that another process may be writing; the file has the present schema.
+
+    A file that is no store is refused, and nothing is written next to it.
+    """
 
     def __init__(self, path: Path | str, busy_timeout_s: float = 5.0) -> None:
         self._path = Path(path)
+        with sqlite_errors():
+            _refuse_other_files(self._path, busy_timeout_s)
         self._busy_timeout_s = busy_timeout_s
         self._idle_readers: list[sqlite3.Connection] = []
         self._closed = False
@@ -299,15 +324,7 @@ class WriterLock:
 
 
 def migrate(path: Path, busy_timeout_s: float) -> None:
-    """Bring the schema of a file to the present version, in one transaction.
-
-    A database with other tables is refused, and left as it is.
-    """
-    with closing(sqlite3.connect(path, timeout=busy_timeout_s)) as found:
-        names = {name for (name,) in found.execute("SELECT name FROM sqlite_master")}
-    if names and not {"alembic_version", "pools"} <= names:
-        told = f"{path.name} is a database, but not a store of slotwise; give another file"
-        raise UnsupportedState(told)
+    """Bring the schema of a file to the present version, in one transaction."""
     engine = create_engine(
         "sqlite://", creator=lambda: connect(path, busy_timeout_s, *TO_WRITE), poolclass=NullPool
     )
