@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import importlib
 import math
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -273,3 +275,10 @@ def test_where_the_search_starts_changes_no_answer() -> None:
         assert best.probabilities == pytest.approx(kept.probabilities, abs=1e-12)
         n_exact += best.status == "slack" and best.clicks == floor
     assert n_exact > 30
+
+
+def test_interpreted_code_returns_plain_numbers_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = importlib.import_module("slotwise.selection.solve")
+    monkeypatch.setattr(module, "_solving", lambda: SimpleNamespace(call=module.solve_into))
+    best = solve([0.9, 0.6, 0.1], [0.1, 0.5, 0.9], n_slots=1, floor=0.3)
+    assert [type(one) for one in (best.shadow_price, best.value, best.clicks)] == [float] * 3

@@ -286,8 +286,9 @@ def solve(value: ArrayLike, clicks: ArrayLike, n_slots: int, floor: float) -> So
     if status == INVALID_RATES:
         check_rates("value", value)
         check_rates("clicks", clicks)
+    numbers = float(page_value), float(page_clicks)  # interpreted code returns numpy's numbers
     # twice as fast as the constructor of a NamedTuple
-    return _new_tuple(Solution, (probabilities, price, STATUSES[status], page_value, page_clicks))
+    return _new_tuple(Solution, (probabilities, float(price), STATUSES[status], *numbers))
 
 
 def check_kinds(
