@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from pathlib import Path
 
@@ -151,7 +152,12 @@ def test_a_page_without_markers_is_refused(board: Leaderboard, tmp_path: Path) -
 def test_the_documentation_shows_the_leaderboard_that_lies_beside_it() -> None:
     text = (DOCS / "choosing-a-policy.md").read_text(encoding="utf-8")
     shown = text.partition(BLOCK_START)[2].partition(BLOCK_END)[0].strip()
-    assert shown == leaderboard_block(Leaderboard.load(DOCS / "leaderboard.json")).strip()
+    board = Leaderboard.load(DOCS / "leaderboard.json")
+    assert shown == leaderboard_block(board).strip()
+    described = re.findall(
+        r"`([\w.-]+)`", "".join(re.findall(r"^\| (`.*?) \|", text, re.MULTILINE))
+    )
+    assert {case.name for case in board.cases} <= set(described)
 
 
 def test_the_documentation_says_of_each_policy_whether_it_knows_the_horizon() -> None:
