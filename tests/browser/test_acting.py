@@ -431,7 +431,7 @@ def test_a_pool_is_told_of_visitors_slots_and_policy(
 
     known = "device = phone, desktop\ndays: 1, 7, 30\ncountry = text\nreturning = yes/no"
     refused("What is known of visitors", "device", "must be different words", known)
-    floors = "Click floors for some visitors"
+    floors = "Click floors of segments"
     refused(floors, "country 0.3", "Each line must have a feature, one of its values", "x = 1")
     refused(floors, "browser lynx = 0.3", "declared features (device, days, country, ret", "x = 1")
     refused(floors, "__proto__ x = 0.3", "declared features (device, days, country, ret", "x = 1")

@@ -78,7 +78,7 @@ def test_it_tells_who_brings_what_and_sees_what(
     # Pages from before a word was frequent differ by time, so they are compared with nothing.
     early = rows.filter(has_text="country: rare or not listed yet").locator("td").nth(1)
     expect(early).not_to_contain_text("%")
-    expect(panel.locator(".verdict")).to_contain_text("groups certainly differ from it")
+    expect(panel.locator(".verdict")).to_contain_text("segments certainly differ from it")
     expect(page.locator("#cost .verdict")).to_contain_text(
         "The curve is the average of the 4 most frequent kinds of visitors."
     )

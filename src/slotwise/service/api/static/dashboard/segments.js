@@ -42,8 +42,8 @@ function verdict(figures) {
   const differs = figures.values.filter((one) => stands(one, figures));
   const average = `The average is ${words.revenueRange(figures.revenue_per_view_micros, figures.currency)[0]} per 1,000 views`;
   if (!figures.depends_on_visitors) return `${average}. The policy of this pool shows all visitors the same pages.`;
-  if (differs.length === 0) return `${average}. No group of visitors certainly differs from it yet.`;
-  return `${average}. ${differs.length === 1 ? "One group certainly differs" : `${words.count(differs.length)} groups certainly differ`} from it.`;
+  if (differs.length === 0) return `${average}. No segment certainly differs from it yet.`;
+  return `${average}. ${differs.length === 1 ? "One segment certainly differs" : `${words.count(differs.length)} segments certainly differ`} from it.`;
 }
 
 // Lists of words in which most page views have no place of their own, once they had the time to get one.
@@ -162,5 +162,5 @@ at(".csv").addEventListener("click", () => {
     return [one.feature, one.value, one.page_views, ...[money.mean, money.low, money.high].map((micros) => micros / 1e6),
       clicks.mean, clicks.low, clicks.high, one.floor?.floor.clicks ?? "", one.floor?.floor.status ?? "", one.top_links.map((link) => link.link_id).join(" ")];
   });
-  download(`${shown.pool_id}-visitors`, [columns, ...lines]);
+  download(`${shown.pool_id}-segments`, [columns, ...lines]);
 });
