@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shlex
+import signal
 import subprocess
 import sys
 import threading
@@ -12,6 +13,7 @@ import threading
 import numpy as np
 import pytest
 
+from slotwise.cli import analysis
 from slotwise.cli.main import main
 from slotwise.errors import InvalidInput
 from slotwise.simulation.simulated_log import RoughPage, _waiting, plan_traffic
@@ -52,6 +54,20 @@ def test_a_floor_that_asks_for_nothing_is_kept_at_once_and_not_printed(
     printed = capsys.readouterr().out
     assert "floor" not in printed
     assert "lift visible: " in printed
+
+
+def test_ctrl_c_is_answered_at_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(analysis, "plan_traffic", lambda *_, **__: signal.raise_signal(2))
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        assert main([*PAGE, "--revenue-per-click", "0.4", *FEW]) == 130
+    finally:
+        signal.signal(signal.SIGINT, before)
+    _, *lines = capsys.readouterr().err.splitlines()
+    stopping = "stopping after the functions being compiled and the runs being played"
+    assert lines == [stopping, "slotwise: interrupted"]
 
 
 def test_a_floor_out_of_reach_is_never_kept(capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,7 +21,7 @@ from rich.table import Table
 from typer import Argument, Option
 
 from slotwise.cli.catalogue import parse_option
-from slotwise.cli.progress import progress_bar
+from slotwise.cli.progress import answer_interrupts, progress_bar
 from slotwise.environments.datasets import DATASETS, Dataset, find_dataset, load_dataset
 from slotwise.errors import InvalidInput, whole_number
 from slotwise.evaluation import (
@@ -114,7 +114,9 @@ def evaluate_command(
     _check(question, frontier)
     settings = EvaluationSettings(estimator, confidence, clip, max_revenue, floor, seed)
     if policy is not None:
-        _print_simulated(_simulated(question, settings, runs), as_json)
+        with answer_interrupts():
+            simulated = _simulated(question, settings, runs)
+        _print_simulated(simulated, as_json)
     elif rules:
         free, within = BestMix(floor or 0.0, features=question.by), "best mix within the rules"
         ruled = BestMix(floor or 0.0, features=question.by, rules=rules)
@@ -611,7 +613,7 @@ def plan_command(
     if not 1 <= slots <= links:
         raise InvalidInput.of("--slots", f"from 1 to the number of links ({links})", slots)
     showing = nullcontext(_tell_line) if as_lines else progress_bar("plan")
-    with _naming_options(), _giving_up_after(within), showing as tell:
+    with _naming_options(), _giving_up_after(within), answer_interrupts(), showing as tell:
         page = RoughPage(links, slots, click_rate, revenue, floor, holdout)
         tell(0.0, "plan")
         found = plan_traffic(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import signal
-import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +20,7 @@ from slotwise.cli.progress import (
     SchedulerOption,
     ShardOption,
     ThreadsOption,
+    answer_interrupts,
     progress_bar,
 )
 from slotwise.errors import InvalidInput, SlotwiseError, whole_number
@@ -355,27 +354,15 @@ def say_what_is_kept(plan: Sequence[Planned], parts: Path) -> Iterator[None]:
         typer.echo(f"stopped: {reason}{kept}", err=True)
         return typer.Exit(code)
 
-    is_main = threading.current_thread() is threading.main_thread()
-    is_usual = is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if is_usual:  # an ignored signal stays ignored
-        signal.signal(signal.SIGINT, _say_stopping)
     try:
-        yield
+        with answer_interrupts():
+            yield
     except KeyboardInterrupt:
         raise stop("", 130) from None
     except SlotwiseError:
         raise
     except OSError as error:
         raise stop(f"a file cannot be written ({error}). ", 1) from None
-    finally:
-        if is_usual:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def _say_stopping(*_: object) -> None:
-    """Answer Ctrl-C at once: neither a compiler nor a run can be interrupted."""
-    typer.echo("stopping after the functions being compiled and the runs being played", err=True)
-    raise KeyboardInterrupt
 
 
 METRICS: tuple[str, ...] = ("regret", "violation", "shortfall", "reward", "ratio")

@@ -5,13 +5,15 @@ Used by `analysis`, `experiments`, `store_upkeep` and `warm_up`.
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-from typer import Option
+from typer import Option, echo
 
 
 class Tell(Protocol):
@@ -82,6 +84,25 @@ def progress_bar(what: str) -> Iterator[Tell]:
             bar.update(task, completed=share, description=stages.describe(share, name) or what)
 
         yield tell_bar
+
+
+@contextmanager
+def answer_interrupts() -> Iterator[None]:
+    """Answer Ctrl-C at once: neither a compiler nor a run can be interrupted."""
+    is_main = threading.current_thread() is threading.main_thread()
+    is_usual = is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if is_usual:  # an ignored signal stays ignored
+        signal.signal(signal.SIGINT, _say_stopping)
+    try:
+        yield
+    finally:
+        if is_usual:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _say_stopping(*_: object) -> None:
+    echo("stopping after the functions being compiled and the runs being played", err=True)
+    raise KeyboardInterrupt
 
 
 ThreadsOption = Annotated[int | None, Option("--threads", help="Threads; by default one per core.")]
