@@ -11,6 +11,7 @@ import os
 import re
 import time
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -85,20 +86,16 @@ class Ready(msgspec.Struct, frozen=True):
     """Whether every pool learns and the clocks agree; the dashboard shows what is wrong."""
 
 
-HEALTH_OPERATIONS = Operations()
+OPERATIONS = Operations()
 
 
-@HEALTH_OPERATIONS.add("GET /healthz", None)
+@OPERATIONS.add("GET /healthz", None)
 async def healthz(context: ServiceContext, request: Request) -> Alive:
     """Check whether the process is alive."""
     return Alive("ok")
 
 
-@HEALTH_OPERATIONS.add(
-    "GET /readyz",
-    None,
-    problems=("stopping",),
-)
+@OPERATIONS.add("GET /readyz", None, problems=("stopping",))
 async def readyz(context: ServiceContext, request: Request) -> Ready:
     """Check whether the service is ready for traffic."""
     health = context.service.health()
@@ -107,7 +104,7 @@ async def readyz(context: ServiceContext, request: Request) -> Ready:
     return Ready(health.ready, health.store_available, health.is_learning)
 
 
-@HEALTH_OPERATIONS.add("GET /metrics", "read", content_types=("text/plain",))
+@OPERATIONS.add("GET /metrics", "read", content_types=("text/plain",))
 def metrics(context: ServiceContext, request: Request) -> Answer:
     """Read metrics in Prometheus' text format."""
     kind = b"text/plain; version=0.0.4; charset=utf-8"
@@ -119,34 +116,19 @@ def _document() -> bytes:
     return msgspec.json.encode(openapi_document(ALL_OPERATIONS))
 
 
-@HEALTH_OPERATIONS.add("GET /openapi.json", None, answer=dict)
+@OPERATIONS.add("GET /openapi.json", None, answer=dict)
 def openapi(context: ServiceContext, request: Request) -> Answer:
     """Read this description."""
     return Answer(_document())
 
 
+_RESOURCES = (
+    *(pools, links, imported_counts, pool_rules, decide, ofrep, proposals, events, clicks, reports),
+    *(traffic_plans, pool_keys, notes, dashboard, sign_in),
+)
 ALL_OPERATIONS: tuple[Operation, ...] = (
-    *pools.OPERATIONS,
-    *links.OPERATIONS,
-    *imported_counts.OPERATIONS,
-    *pool_rules.OPERATIONS,
-    *decide.OPERATIONS,
-    *ofrep.OPERATIONS,
-    *proposals.OPERATIONS,
-    *events.OPERATIONS,
-    *clicks.OPERATIONS,
-    *decide.DECISION_OPERATIONS,
-    *reports.OPERATIONS,
-    *reports.EVALUATION_OPERATIONS,
-    *reports.EXPORT_OPERATIONS,
-    *traffic_plans.OPERATIONS,
-    *pool_keys.OPERATIONS,
-    *HEALTH_OPERATIONS,
-    *notes.OPERATIONS,
-    *notes.ALERT_OPERATIONS,
-    *dashboard.OPERATIONS,
-    *links.PASTED_LINK_OPERATIONS,
-    *sign_in.OPERATIONS,
+    *chain.from_iterable(resource.OPERATIONS for resource in _RESOURCES),
+    *OPERATIONS,
 )
 
 

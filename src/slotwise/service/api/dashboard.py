@@ -164,11 +164,7 @@ def dashboard_pool(context: ServiceContext, pool_id: str) -> DashboardPool:
     return context.dashboards.get(*_wanted(context, pool_id))
 
 
-@OPERATIONS.add(
-    "GET /dashboard/pools/{pool_id}/segments",
-    "read",
-    open_on_loopback=True,
-)
+@OPERATIONS.add("GET /dashboard/pools/{pool_id}/segments", "read", open_on_loopback=True)
 def dashboard_segments(context: ServiceContext, request: Request) -> SegmentsReport:
     """Read what was learned of segments and slots."""
     return context.service.reporter.segments(request.path_values["pool_id"])

@@ -102,12 +102,7 @@ async def make_decision(
     return decision
 
 
-DECISION_OPERATIONS = Operations()
-
-
-@DECISION_OPERATIONS.add(
-    "GET /v1/decisions/{decision_id}", "read", answer=answer_type(DecisionReport)
-)
+@OPERATIONS.add("GET /v1/decisions/{decision_id}", "read", answer=answer_type(DecisionReport))
 async def get_decision(context: ServiceContext, request: Request) -> msgspec.Struct:
     """Read what was shown, received, counted and refused for a decision, and why."""
     decision_id = request.path_values["decision_id"]

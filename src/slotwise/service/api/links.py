@@ -180,10 +180,7 @@ async def patch_link(context: ServiceContext, request: Request) -> LinkAnswer:
     return _answer(stored)
 
 
-@OPERATIONS.add(
-    "DELETE /v1/pools/{pool_id}/links/{link_id}",
-    "admin",
-)
+@OPERATIONS.add("DELETE /v1/pools/{pool_id}/links/{link_id}", "admin")
 async def retire_link(context: ServiceContext, request: Request) -> LinkAnswer:
     """Retire a link: it is no longer shown; clicks are still followed and counted."""
     link = replace(_present(context, request), retired=True)
@@ -197,11 +194,7 @@ async def get_link(context: ServiceContext, request: Request) -> LinkAnswer:
     return _answer(_present(context, request))
 
 
-@OPERATIONS.add(
-    "GET /v1/pools/{pool_id}/links",
-    "read",
-    answer=LinkList,
-)
+@OPERATIONS.add("GET /v1/pools/{pool_id}/links", "read", answer=LinkList)
 def list_links(context: ServiceContext, request: Request) -> Answer:
     """List the links of a pool, retired ones too."""
     links = context.service.directory.links(request.path_values["pool_id"])
@@ -327,10 +320,7 @@ class PastedLines(msgspec.Struct, frozen=True, kw_only=True):
     lines: tuple[PastedLine, ...]
 
 
-PASTED_LINK_OPERATIONS = Operations()
-
-
-@PASTED_LINK_OPERATIONS.add(
+@OPERATIONS.add(
     "POST /dashboard/pools/{pool_id}/links:check",
     "admin",
     body=TableBody,

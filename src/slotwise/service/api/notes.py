@@ -143,13 +143,7 @@ def make_watch(context: ServiceContext) -> AlertWatch:
     return AlertWatch(webhook, look, lambda: to_time(context.clock_us()))
 
 
-ALERT_OPERATIONS = Operations()
-
-
-@ALERT_OPERATIONS.add(
-    "GET /v1/alerts",
-    "admin",
-)
+@OPERATIONS.add("GET /v1/alerts", "admin")
 async def show_alerts(context: ServiceContext, _request: Request) -> AlertsAnswer:
     """Read the present alerts and those sent to the webhook."""
     watch = context.alerts
@@ -162,7 +156,7 @@ async def show_alerts(context: ServiceContext, _request: Request) -> AlertsAnswe
     return compose(AlertsAnswer, watch.webhook, active=active, deliveries=deliveries)
 
 
-@ALERT_OPERATIONS.add("POST /v1/alerts:test", "admin", problems=("conflict",))
+@OPERATIONS.add("POST /v1/alerts:test", "admin", problems=("conflict",))
 async def send_test_alert(context: ServiceContext, _request: Request) -> Delivery:
     """Send a test message to the alert webhook."""
     watch = context.alerts

@@ -102,11 +102,7 @@ async def list_keys(context: ServiceContext, request: Request) -> KeyList:
     return KeyList([_answer(key) for key in keys if key.scopes])
 
 
-@OPERATIONS.add(
-    "DELETE /v1/keys/{key_id}",
-    "admin",
-    problems=("conflict",),
-)
+@OPERATIONS.add("DELETE /v1/keys/{key_id}", "admin", problems=("conflict",))
 async def revoke_key(context: ServiceContext, request: Request) -> KeyAnswer:
     """Revoke a key permanently."""
     key_id = request.path_values["key_id"]

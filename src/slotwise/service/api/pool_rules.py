@@ -117,19 +117,13 @@ EXAMPLE = {
 OPERATIONS = Operations()
 
 
-@OPERATIONS.add("GET /v1/pools/{pool_id}/rules", "read", answer=RuleList)
-async def get_rules(context: ServiceContext, request: Request) -> RuleList:
+@OPERATIONS.add("GET /v1/pools/{pool_id}/rules", "read")
+def get_rules(context: ServiceContext, request: Request) -> RuleList:
     """Read the rules of a pool, what each one delivers, and what it costs."""
-    return await asyncio.to_thread(_list, context, request.path_values["pool_id"])
+    return _list(context, request.path_values["pool_id"])
 
 
-@OPERATIONS.add(
-    "PUT /v1/pools/{pool_id}/rules",
-    "admin",
-    body=RulesBody,
-    answer=RuleList,
-    example=EXAMPLE,
-)
+@OPERATIONS.add("PUT /v1/pools/{pool_id}/rules", "admin", body=RulesBody, example=EXAMPLE)
 async def put_rules(context: ServiceContext, request: Request) -> RuleList:
     """Replace the rules of a pool; they hold from the next page on."""
     pool_id = request.path_values["pool_id"]
@@ -148,23 +142,15 @@ async def put_rules(context: ServiceContext, request: Request) -> RuleList:
     return await asyncio.to_thread(_list, context, pool_id)
 
 
-@OPERATIONS.add(
-    "POST /v1/pools/{pool_id}/rules:check",
-    "read",
-    body=RulesBody,
-    answer=RuleCheck,
-    example=EXAMPLE,
-)
-async def check_rules(context: ServiceContext, request: Request) -> RuleCheck:
+@OPERATIONS.add("POST /v1/pools/{pool_id}/rules:check", "read", body=RulesBody, example=EXAMPLE)
+def check_rules(context: ServiceContext, request: Request) -> RuleCheck:
     """Estimate what rules would cost, and which of them contradict others; nothing is stored."""
     pool_id = request.path_values["pool_id"]
     rules = _rules_of(request.body, context.service.directory.pool(pool_id).currency)
-    reporter, now_us = context.service.reporter, context.clock_us()
     try:
-        checked = await asyncio.to_thread(reporter.check_rules, pool_id, rules, now_us)
+        return context.service.reporter.check_rules(pool_id, rules, context.clock_us())
     except InvalidInput as error:
         raise broken_rule(str(error), "/rules") from None
-    return checked
 
 
 def _rules_of(body: RulesBody, currency: str) -> tuple[PoolRule, ...]:

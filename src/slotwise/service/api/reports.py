@@ -43,14 +43,10 @@ def stats(context: ServiceContext, request: Request) -> msgspec.Struct:
     return as_answer(context.service.reporter.stats(request.path_values["pool_id"]))
 
 
-@OPERATIONS.add(
-    "GET /v1/pools/{pool_id}/frontier",
-    "read",
-    answer=answer_type(FrontierReport),
-)
-def frontier(context: ServiceContext, request: Request) -> msgspec.Struct:
+@OPERATIONS.add("GET /v1/pools/{pool_id}/frontier", "read")
+def frontier(context: ServiceContext, request: Request) -> FrontierReport:
     """Read the best revenue for every floor."""
-    return as_answer(context.service.reporter.frontier(request.path_values["pool_id"]))
+    return context.service.reporter.frontier(request.path_values["pool_id"])
 
 
 @OPERATIONS.add("GET /v1/pools/{pool_id}/explain", "read")
@@ -71,10 +67,7 @@ class EvaluateQuery(Strict, frozen=True, kw_only=True):
     since: Time | UnsetType = UNSET
 
 
-EVALUATION_OPERATIONS = Operations()
-
-
-@EVALUATION_OPERATIONS.add(
+@OPERATIONS.add(
     "GET /v1/pools/{pool_id}/evaluate",
     "read",
     open_on_loopback=True,
@@ -122,10 +115,8 @@ _CONTENT_TYPES = {
     "log": b"application/vnd.apache.parquet",
 }
 
-EXPORT_OPERATIONS = Operations()
 
-
-@EXPORT_OPERATIONS.add(
+@OPERATIONS.add(
     "GET /v1/pools/{pool_id}/export",
     "read",
     query=ExportQuery,

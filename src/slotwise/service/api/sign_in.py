@@ -100,12 +100,7 @@ async def renew_session(context: ServiceContext, request: Request) -> Answer:
     return _answer(context, request, context.session_signer.renewed(session, context.clock_us()))
 
 
-@OPERATIONS.add(
-    "DELETE /dashboard/session",
-    None,
-    answer=SessionAnswer,
-    problems=("other-origin",),
-)
+@OPERATIONS.add("DELETE /dashboard/session", None, answer=SessionAnswer, problems=("other-origin",))
 async def sign_out(context: ServiceContext, request: Request) -> Answer:
     """Sign out of the dashboard: the session ends for good."""
     check_origin(request)
