@@ -29,7 +29,6 @@ from slotwise.service.deciding.page_mix import (
     HoldoutMix,
     KnownVisitors,
     PageMix,
-    VisitorMix,
     VisitorMixes,
     VisitorPage,
     explored_within,
@@ -178,7 +177,7 @@ class InstalledVersion:
         """Return the uniformly random page with given constraints for a holdout visitor."""
         if constraints.visitor:
             of_visitor = self.page(constraints)
-            if isinstance(of_visitor, VisitorMix):
+            if of_visitor.others is not None:
                 return HoldoutMix(self.holdout_page(constraints._replace(visitor=())), of_visitor)
             return of_visitor
         return self._cached(self._holdout_pages, self._completed(constraints), self._uniform_page)
@@ -283,12 +282,10 @@ class InstalledVersion:
         return page
 
     def _most_cached(self, page: PageMix) -> int:
-        if isinstance(page, VisitorMix):
-            return max(
-                MIN_CACHED_CONSTRAINTS, min(MAX_CACHED_VISITORS, CACHED_LINKS // (page.n_links + 1))
-            )
-        by_size = CACHED_LINKS // max(len(self.link_ids), 1)
-        return min(MAX_CACHED_CONSTRAINTS, max(MIN_CACHED_CONSTRAINTS, by_size))
+        is_of_visitor = page.others is not None
+        n_links = page.n_links + 1 if is_of_visitor else max(len(self.link_ids), 1)
+        most = MAX_CACHED_VISITORS if is_of_visitor else MAX_CACHED_CONSTRAINTS
+        return min(most, max(MIN_CACHED_CONSTRAINTS, CACHED_LINKS // n_links))
 
     def _rest(self, constraints: PageConstraints) -> tuple[list[str], int]:
         """Return the links that may fill the free slots, and how many slots are free."""

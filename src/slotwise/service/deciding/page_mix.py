@@ -5,6 +5,7 @@ Used by `decider`, `installed_version` and `reporting`.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from operator import getitem
 from threading import Lock
@@ -89,7 +90,8 @@ class PageMix:
     order they were drawn if there are none. `pinned` gives positions (1 is the first) to links that
     are on every page. `propensities` are logged: the overall probabilities where this page is one
     of two that a visitor may get. `order` puts the links that are not pinned into slot order.
-    `groups` has a number for each link where rules are about groups of links.
+    `groups` has a number for each link where rules are about groups of links. The page of a visitor
+    holds only the links that can be on it; `others` is what is logged for any other link.
 
     Pages are drawn in batches that grow with demand: a call of compiled code costs several times
     as much as a draw. Drawing uses buffers, so only one thread may draw at a time.
@@ -107,8 +109,11 @@ class PageMix:
         min_propensity: float = 0.0,
         order: SlotPositions | None = None,
         groups: Places | None = None,
+        others: float | None = None,
     ) -> None:
         self.floor = floor
+        self.others = others
+        self.n_links = len(link_ids)
         self.min_propensity = min_propensity
         self.fallback = fallback
         self._link_ids = link_ids
@@ -145,6 +150,12 @@ class PageMix:
     def probabilities(self) -> Floats:
         """The probability of each link, pinned ones not included."""
         return self._drawn_with.copy()
+
+    @functools.cached_property
+    def propensities(self) -> Mapping[str, float]:
+        """What is logged for each link of the page."""
+        logged = dict(zip(self._link_ids, self._logged, strict=True))
+        return logged | dict.fromkeys(self._pinned.values(), 1.0)
 
     def draw(self, rng: np.random.Generator) -> DrawnPage:
         """Draw a page, in page order."""
@@ -293,38 +304,10 @@ MANY_LINKS = 2_000
 """A page with more links than this takes too long for an event loop."""
 
 
-class VisitorMix(PageMix):
-    """The page of one visitor; it holds only the links that can be on it."""
-
-    def __init__(
-        self,
-        link_ids: Sequence[str],
-        probabilities: Floats,
-        floor: FloorState,
-        scores: Floats,
-        pinned: Mapping[int, str],
-        propensities: Floats,
-        others: float,
-        min_propensity: float,
-        order: SlotPositions | None,
-        groups: Places | None,
-    ) -> None:
-        drawn = (link_ids, probabilities, floor, scores, pinned, "", propensities)
-        super().__init__(*drawn, min_propensity, order, groups)
-        self.n_links = len(link_ids)
-        self._by_link: dict[str, float] = dict(zip(link_ids, propensities.tolist(), strict=True))
-        self._by_link |= dict.fromkeys(pinned.values(), 1.0)
-        self._others = others
-
-    def propensity(self, link_id: str) -> float:
-        """Return the probability that is logged for a link of the pool."""
-        return self._by_link.get(link_id, self._others)
-
-
 class HoldoutMix:
     """A random page, logged with the propensities of one visitor."""
 
-    def __init__(self, random: PageMix | HoldoutMix, of_visitor: VisitorMix) -> None:
+    def __init__(self, random: PageMix | HoldoutMix, of_visitor: PageMix) -> None:
         self.floor: FloorState = random.floor
         self.fallback: str = random.fallback
         self.min_propensity = of_visitor.min_propensity
@@ -333,10 +316,10 @@ class HoldoutMix:
 
     def draw(self, rng: np.random.Generator) -> DrawnPage:
         """Draw a page, in page order."""
-        propensity = self._of_visitor.propensity
+        logged, others = self._of_visitor.propensities, self._of_visitor.others or 0.0
         shown, is_random = self._random.draw(rng)
-        logged = (ShownLink(one.link_id, one.position, propensity(one.link_id)) for one in shown)
-        return tuple(logged), is_random
+        links = (replace(one, propensity=logged.get(one.link_id, others)) for one in shown)
+        return tuple(links), is_random
 
 
 class VisitorPage(NamedTuple):
@@ -376,7 +359,7 @@ class VisitorMixes:
         n_slots: int,
         pinned: Mapping[int, str],
         ruled: RuledPage | None,
-    ) -> VisitorMix:
+    ) -> PageMix:
         """Return the page of a visitor with `n_slots` of these links and the pinned ones."""
         places = np.array(visitor, np.int64)
         with self._solving:
@@ -399,17 +382,17 @@ class VisitorMixes:
         if random is not None and holdout:  # the holdout's probabilities differ between links
             is_held |= random > 0.0
         shown = np.flatnonzero(is_held)
-        return VisitorMix(
+        return PageMix(
             [self._link_ids[place] for place in links[shown].tolist()],
             probabilities[shown],
             replace(self._floor, expected=expected),
             scores[shown],
             pinned,
-            propensities[shown],
-            random_share if isinstance(random_share, float) else 0.0,
-            max(least, 0.0),
-            self._order,
-            None if ruled is None else ruled.groups[links[shown]],
+            propensities=propensities[shown],
+            min_propensity=max(least, 0.0),
+            order=self._order,
+            groups=None if ruled is None else ruled.groups[links[shown]],
+            others=random_share if isinstance(random_share, float) else 0.0,
         )
 
     def rates(self, visitor: Sequence[int], ruled: RuledPage | None = None) -> VisitorPage:
