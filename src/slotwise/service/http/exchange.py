@@ -97,21 +97,15 @@ async def read_body(headers: Mapping[bytes, bytes], receive: Receive, max_bytes:
     announced = headers.get(b"content-length", b"0")
     if announced.isdigit() and int(announced) > max_bytes:
         raise _too_large(max_bytes)
-    message = await receive()
-    body: bytes = message.get("body", b"")
-    if not message.get("more_body"):
-        if len(body) > max_bytes:
-            raise _too_large(max_bytes)
-        return body
-    parts = [body]
-    size = len(body)
-    while message.get("more_body"):
+    parts: list[bytes] = []
+    size, has_more = 0, True
+    while has_more:
         message = await receive()
-        part = message.get("body", b"")
-        size += len(part)
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
         if size > max_bytes:
             raise _too_large(max_bytes)
-        parts.append(part)
+        has_more = message.get("more_body", False)
     return b"".join(parts)
 
 
