@@ -242,31 +242,25 @@ NOTHING_DELIVERED = Delivered()
 
 
 class DeliveredPages:
-    """What was delivered under the floor for all visitors and under each floor of a segment."""
+    """What was delivered under the floor for all visitors and under each floor of a segment.
 
-    def __init__(self, pool: PoolSettings, stored: Mapping[FloorKey, PageCounters]) -> None:
-        self._floors: dict[Segment, FloorKey] = {
-            segment: (*segment, *floor, 0) for segment, floor in _floors(pool).items()
-        }
+    `last` is the last version: it knows since when a floor holds that has no stored counters yet.
+    """
+
+    def __init__(
+        self,
+        pool: PoolSettings,
+        stored: Mapping[FloorKey, PageCounters],
+        last: StoredVersion | None = None,
+    ) -> None:
+        known = {segment: (*floor, 0) for segment, floor in _floors(pool).items()}
+        if last is not None:
+            known[ALL_VISITORS] = (last.floor.clicks, pool.slots, last.delivered_since_us)
+            for one in last.segment_floors:
+                known[one.feature, one.value] = (one.floor.clicks, pool.slots, one.since_us)
+        self._floors: dict[Segment, FloorKey] = {one: (*one, *known[one]) for one in known}
         self._floors |= {key[:2]: key for key in stored}
         self._stored = dict(stored)
-        self._of_version: dict[FloorKey, PageCounters] = {}
-        """From the last version, for floors without stored counters."""
-
-    def take_version(self, stored: StoredVersion, pool: PoolSettings) -> None:
-        """Use the last version's counts for floors that the store has no counters for."""
-        all_visitors = (*ALL_VISITORS, stored.floor.clicks, stored.delivered_since_us)
-        known = [(*all_visitors, stored.delivered)]
-        known += [
-            (one.feature, one.value, one.floor.clicks, one.since_us, one.delivered)
-            for one in stored.segment_floors
-        ]
-        counted = {(feature, value) for feature, value, *_ in self._stored}
-        for feature, value, clicks, since_us, pages in known:
-            if (feature, value) not in counted:
-                key = (feature, value, clicks, pool.slots, since_us)
-                self._floors[feature, value] = key
-                self._of_version[key] = pages
 
     def floors(self, pool: PoolSettings) -> tuple[list[FloorKey], list[FloorKey]]:
         """Return the floors of a pool, and those of them without stored counters."""
@@ -282,9 +276,8 @@ class DeliveredPages:
             else (*segment, *floor, pool.changed_us)
             for segment, floor in _floors(pool).items()
         }
-        known_pages = self._of_version | self._stored
         return {
-            segment: Delivered(known_pages.get(key, PageCounters()), key[-1])
+            segment: Delivered(self._stored.get(key, PageCounters()), key[-1])
             for segment, key in self._floors.items()
         }
 
@@ -393,7 +386,7 @@ class PoolRun:
                     "the version of pool %s cannot be read; a new one is made", run.pool_id
                 )
                 return run
-            run._delivered.take_version(stored, pool.settings)
+            run._delivered = DeliveredPages(pool.settings, run.counters.delivered, stored)
             run.progress = RuleProgress(stored)
             rules_key = pool.rules_key(stored.published_us, stored.paced_rules)
             made_for = (stored.link_ids, stored.pool_changed_us, stored.rules_key)
