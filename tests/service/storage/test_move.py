@@ -12,7 +12,7 @@ from slotwise.errors import InvalidInput, UnsupportedState
 from slotwise.service.refusals import StoreUnavailable
 from slotwise.service.server import check_start
 from slotwise.service.settings import Settings
-from slotwise.service.storage import maintenance as move_module
+from slotwise.service.storage import sql_reads
 from slotwise.service.storage.contract import AppendDecision
 from slotwise.service.storage.maintenance import move_store
 from slotwise.service.storage.postgresql import PostgresqlStore
@@ -65,7 +65,7 @@ def test_a_store_goes_to_postgresql_and_back(
 def test_an_interrupted_move_goes_on(
     file: Path, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(move_module, "BATCH", 20)
+    monkeypatch.setattr(sql_reads, "STREAMED_ROWS", 20)
     n_told = 0
 
     def interrupt(share: float) -> None:

@@ -454,11 +454,10 @@ def _period(
     spans: Iterable[Span], pool: PoolSettings, from_us: int, until_us: int, drawn_us: int
 ) -> Period:
     inside = tuple(span for span in spans if from_us <= span.start_us < until_us)
-    groups: tuple[Group, ...] = ("policy", "holdout")
     return Period(
         from_us=from_us,
         until_us=until_us,
-        totals=tuple(_totals(group, inside, pool) for group in groups),
+        totals=tuple(_totals(group, inside, pool) for group in GROUPS),
         spans=_joined(inside, from_us, drawn_us),
     )
 

@@ -18,8 +18,8 @@ from slotwise.errors import InvalidInput, MissingData, UnsupportedState
 from slotwise.service.refusals import StoreUnavailable
 from slotwise.service.storage import is_postgresql, open_postgresql, public_address, sqlite_path
 from slotwise.service.storage.contract import Operation, PurgeViews, Store
-from slotwise.service.storage.schema import SCHEMA_VERSION, Row, metadata, row_columns, store_clock
-from slotwise.service.storage.sql_reads import StoreReader, order_of
+from slotwise.service.storage.schema import SCHEMA_VERSION, Row, metadata, store_clock
+from slotwise.service.storage.sql_reads import StoreReader
 from slotwise.service.storage.sqlite import (
     SqliteFile,
     SqliteStore,
@@ -196,9 +196,6 @@ def _remove(path: Path) -> None:
         path.with_name(path.name + ending).unlink(missing_ok=True)
 
 
-BATCH = 5_000
-"""Rows of one commit at the target, and the most that an interrupted move repeats."""
-
 _CLOCK = ("closed_until_us", "latest_us", "n_resets", "learner_epoch")
 
 
@@ -285,22 +282,8 @@ def _n_rows(store: _SqlStore, table: Table) -> int:
 
 def _rows(store: _SqlStore, table: Table, start: int) -> Iterator[list[Row]]:
     """Yield the rows of a table in the order of its key, after the first `start` rows."""
-    names = ", ".join(row_columns(table))
-    keys = order_of(table)
-    order, marks = ", ".join(keys), ", ".join(f":k{number}" for number in range(len(keys)))
-    last: tuple[Any, ...] | None = None
-    if start:
-        sql = f"SELECT {order} FROM {table.name} ORDER BY {order} LIMIT 1 OFFSET :n_skipped"
-        [last] = _fetch(store, sql, n_skipped=start - 1)
-    while True:
-        after = f"WHERE ({order}) > ({marks})" if last else ""
-        bound = {f"k{number}": value for number, value in enumerate(last or ())}
-        sql = f"SELECT {names}, {order} FROM {table.name} {after} ORDER BY {order} LIMIT :n_rows"
-        found = _fetch(store, sql, n_rows=BATCH, **bound)
-        if not found:
-            return
-        last = found[-1][-len(keys) :]
-        yield [row[: -len(keys)] for row in found]
+    with store.reading() as reader:
+        yield from reader.all_rows(table, start)
 
 
 def _copy(old: _SqlStore, new: _SqlStore, table: Table) -> Iterator[int]:

@@ -185,14 +185,6 @@ class Engine:
         return known
 
 
-def order_of(table: Table) -> list[str]:
-    """Return the columns of a table's key, in a form that both engines sort alike."""
-    return [
-        column.name + (" {bytewise}" if isinstance(column.type, String) else "")
-        for column in table.primary_key.columns
-    ]
-
-
 @cache
 def rows_of(table: Table, *more: str) -> str:
     """Return the query for all rows of a table, with `more` columns at the end."""
@@ -213,6 +205,7 @@ def still_waiting(events: str) -> str:
 
 
 STREAMED_ROWS = 5_000
+"""Rows that are read at a time; also those of one commit when a store moves."""
 
 
 @cache
@@ -619,6 +612,18 @@ class StoreReader:
             sql = f"{rows_of(schema.metadata.tables[name])} {between}"
             for rows in self._session.stream(sql, since_us=since_us, until_us=until_us):
                 yield list(map(kind.record, rows))
+
+    def all_rows(self, table: Table, start: int) -> Iterator[list[Row]]:
+        """Yield the rows of a table in the order of its key after the first `start`, in batches.
+
+        Both engines sort alike.
+        """
+        keys = [
+            column.name + (" {bytewise}" if isinstance(column.type, String) else "")
+            for column in table.primary_key.columns
+        ]
+        rest = f"ORDER BY {', '.join(keys)} LIMIT :n_rows OFFSET :start"
+        yield from self._session.stream(f"{rows_of(table)} {rest}", n_rows=_FOREVER, start=start)
 
     def shown_since(self, pool_id: str, after: int) -> ShownViews:
         """Return the position of the newest view, and how often links were shown after a position.
