@@ -93,21 +93,17 @@ class ServiceMetrics(Collector):
         yield self._counter("slotwise_requests_total", ("operation", "status"), self.requests)
         yield self._request_seconds()
         yield self._counter("slotwise_decisions_total", ("pool", "kind"), self.decisions)
-        ignored = {(pool_id,): n for pool_id, n in list(self.ignored_attributes.items())}
+        ignored = self.ignored_attributes
         yield self._counter("slotwise_ignored_attributes_total", ("pool",), ignored)
         yield self._counter("slotwise_events_total", ("type", "outcome"), self.events)
-        redirects = {(outcome,): n for outcome, n in list(self.redirects.items())}
-        yield self._counter("slotwise_redirects_total", ("click",), redirects)
-        refusals = {(problem,): n for problem, n in list(self._refusals.items())}
-        yield self._counter("slotwise_refusals_total", ("problem",), refusals)
-        clipped = "slotwise_clipped_sales_total"
-        yield CounterMetricFamily(clipped, METRICS[clipped], value=self.n_clipped_sales)
+        yield self._counter("slotwise_redirects_total", ("click",), self.redirects)
+        yield self._counter("slotwise_refusals_total", ("problem",), self._refusals)
+        yield self._counter("slotwise_clipped_sales_total", (), {(): self.n_clipped_sales})
         yield self._gauge("slotwise_ready", health.ready)
         yield self._gauge("slotwise_store_available", health.store_available)
         yield self._gauge("slotwise_learner", health.is_learner)
         yield self._gauge("slotwise_waiting_writes", health.n_waiting)
-        lost = "slotwise_lost_decisions_total"
-        yield CounterMetricFamily(lost, METRICS[lost], value=health.n_lost_decisions)
+        yield self._counter("slotwise_lost_decisions_total", (), {(): health.n_lost_decisions})
         yield self._gauge("slotwise_closed_until_seconds", health.closed_until_us / 1e6)
         yield self._gauge("slotwise_clock_jump_seconds", health.clock_jump_us / 1e6)
         yield self._gauge("slotwise_store_ahead_seconds", health.store_ahead_us / 1e6)
@@ -117,7 +113,7 @@ class ServiceMetrics(Collector):
         def family(name: str, *labels: str) -> GaugeMetricFamily:
             return GaugeMetricFamily(name, METRICS[name], labels=("pool", *labels))
 
-        failures = {(pool.pool_id,): pool.n_failures for pool in health.pools}
+        failures = {pool.pool_id: pool.n_failures for pool in health.pools}
         yield self._counter("slotwise_learning_failures_total", ("pool",), failures)
         learned = family("slotwise_pool_learned_seconds")
         version = family("slotwise_pool_version")
@@ -152,7 +148,8 @@ class ServiceMetrics(Collector):
     def _counter(name: str, labels: tuple[str, ...], counts: Mapping[Any, int]) -> Metric:
         family = CounterMetricFamily(name, METRICS[name], labels=labels)
         for values, n in list(counts.items()):
-            family.add_metric([str(value) for value in values], n)
+            named = (values,) if isinstance(values, str) else values
+            family.add_metric([str(value) for value in named], n)
         return family
 
     @staticmethod

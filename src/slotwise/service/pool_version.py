@@ -63,10 +63,6 @@ class RuleCount(msgspec.Struct, frozen=True, array_like=True):
     """Slots of views whose window was open when they were last counted, and their clicks."""
 
 
-class _Numbered(msgspec.Struct):
-    format: int = 0
-
-
 class StoredVersion(msgspec.Struct, frozen=True, kw_only=True):
     """The stored form of a version: everything that its pages are drawn from."""
 
@@ -116,13 +112,13 @@ class StoredVersion(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def decode(cls, stored: bytes) -> StoredVersion:
         """Decode a version that was encoded by `msgspec.msgpack.encode`."""
-        published_format = msgspec.msgpack.decode(stored, type=_Numbered).format
-        if published_format != VERSION_FORMAT:
+        version = msgspec.msgpack.decode(stored, type=cls)
+        if version.format != VERSION_FORMAT:
             raise UnsupportedState(
-                f"a published version has format {published_format}, this version of slotwise "
+                f"a published version has format {version.format}, this version of slotwise "
                 f"knows {VERSION_FORMAT}; use the version that wrote it"
             )
-        return msgspec.msgpack.decode(stored, type=cls)
+        return version
 
     def rates(self) -> LinkRates:
         """Return the estimated rates of the links."""

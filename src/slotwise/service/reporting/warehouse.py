@@ -577,20 +577,10 @@ def _write_table(target: Target, path: str, table: pa.Table) -> None:
     target.write(path, sink.getvalue().to_pybytes())
 
 
-_EPOCH, _MICROSECOND = datetime.fromtimestamp(0, UTC), timedelta(microseconds=1)
-
-
-class _Since(msgspec.Struct):
-    since_us: int = -1
-    since: datetime | None = None
-    """The format in which earlier releases of `slotwise forget` wrote it."""
-
-
 def _forgotten(changes: Iterable[ChangeRecord]) -> Iterator[tuple[str, int, int]]:
     for change in changes:
         if change.action == "key.forget":
-            of = msgspec.json.decode(change.after, type=_Since)
-            since_us = of.since_us if of.since is None else (of.since - _EPOCH) // _MICROSECOND
+            since_us = msgspec.json.decode(change.after)["since_us"]
             yield change.subject, since_us, change.changed_us
 
 
