@@ -104,7 +104,7 @@ class _Run:
             if hasattr(os, "setpriority"):
                 with suppress(OSError):  # it has ended already
                     os.setpriority(os.PRIO_PROCESS, process.pid, PRIORITY)
-            timer = threading.Timer(self._within_s, self._end_late)
+            timer = threading.Timer(self._within_s, self.end, [True])
             timer.start()
             with process:
                 assert process.stdout is not None
@@ -125,13 +125,9 @@ class _Run:
             last = ""
         return last or "the simulation ended without an answer"
 
-    def _end_late(self) -> None:
-        self._is_late = True
-        self.end()
-
-    def end(self) -> None:
+    def end(self, is_late: bool = False) -> None:
         """End the process if it still runs."""
         with self._lock:
-            self._is_ended = True
+            self._is_ended, self._is_late = True, self._is_late or is_late
             if self._process is not None and self._process.poll() is None:
                 self._process.kill()

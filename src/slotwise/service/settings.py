@@ -189,12 +189,7 @@ def is_loopback(host: str) -> bool:
 def setting_notes() -> dict[str, str]:
     """Return each setting's name with its documentation, in order."""
     fields = msgspec.json.schema(Settings)["$defs"]["Settings"]["properties"]
-    return {name: _description(schema) for name, schema in fields.items()}
-
-
-def _description(schema: Mapping[str, Any]) -> str:
-    options = [schema, *schema.get("anyOf", ())]
-    return next((option["description"] for option in options if "description" in option), "")
+    return {name: schema["description"] for name, schema in fields.items()}
 
 
 def load_settings(

@@ -268,18 +268,12 @@ def check_origin(request: Request) -> None:
         raise RequestProblem("other-origin", detail)
 
 
-def cookie_header(context: ServiceContext, session: Session) -> tuple[bytes, bytes]:
-    """Return the header that gives a browser its session."""
-    left_s = session.left_s(context.clock_us())
-    return _header(context, context.session_signer.sign(session), left_s)
-
-
-def removal_header(context: ServiceContext) -> tuple[bytes, bytes]:
-    """Return the header that takes the session from a browser."""
-    return _header(context, "", 0)
-
-
-def _header(context: ServiceContext, text: str, max_age_s: int) -> tuple[bytes, bytes]:
+def cookie_header(context: ServiceContext, session: Session | None) -> tuple[bytes, bytes]:
+    """Return the header that gives a browser its session; None takes it from the browser."""
+    text, max_age_s = "", 0
+    if session is not None:
+        text = context.session_signer.sign(session)
+        max_age_s = session.left_s(context.clock_us())
     secure = "; Secure" if context.is_secure else ""
     cookie = f"{_name(context)}={text}; Path=/; Max-Age={max_age_s}; HttpOnly; SameSite=Strict"
     return b"set-cookie", f"{cookie}{secure}".encode()

@@ -18,7 +18,6 @@ from slotwise.service.api.context import (
     cookie_header,
     is_visitor_of_this_machine,
     read_session,
-    removal_header,
 )
 from slotwise.service.http.exchange import Answer
 from slotwise.service.http.problems import FieldError, RequestProblem
@@ -111,15 +110,14 @@ async def sign_out(context: ServiceContext, request: Request) -> Answer:
         latest = context.session_signer.renewed(session, now_us)
         ended = context.service.signed_out.end(latest, now_us)
         await asyncio.wrap_future(ended)
-    gone = msgspec.json.encode(_describe(context, request, None))
-    return Answer(gone, headers=(removal_header(context),))
+    return _answer(context, request, None)
 
 
 def _refused(slug: str, detail: str) -> RequestProblem:
     return RequestProblem(slug, detail, errors=[FieldError(detail, "/key")])
 
 
-def _answer(context: ServiceContext, request: Request, session: Session) -> Answer:
+def _answer(context: ServiceContext, request: Request, session: Session | None) -> Answer:
     described = msgspec.json.encode(_describe(context, request, session))
     return Answer(described, headers=(cookie_header(context, session),))
 

@@ -32,7 +32,6 @@ from slotwise.service.deciding.page_mix import (
     VisitorMixes,
     VisitorPage,
     explored_within,
-    uniform_probabilities,
 )
 from slotwise.service.deciding.page_request import NO_CONSTRAINTS, PageConstraints
 from slotwise.service.pool import slot_weights_of, slots_of_pool
@@ -313,7 +312,7 @@ class InstalledVersion:
         """Return the probabilities of random links, within the rules."""
         ruled = self._ruled(constraints)
         if ruled is None:
-            return uniform_probabilities(len(rest), n_slots)
+            return np.full(len(rest), n_slots / len(rest))
         return ruled.at_random[self._places_of(rest)]
 
     def _logged_page(

@@ -73,11 +73,6 @@ class _Groups:
         return rng.permuted(self._places[pages], axis=1)
 
 
-def uniform_probabilities(n_links: int, n_slots: int) -> Floats:
-    """Return the probabilities of uniformly random pages."""
-    return np.full(n_links, n_slots / n_links)
-
-
 DrawnPage = tuple[tuple[ShownLink, ...], bool]
 """A page, and whether its links are in random order."""
 

@@ -264,7 +264,8 @@ def advise(broken: FieldError, kind: Any) -> FieldError:
     """
     detail = broken.detail
     if f" must be {_ONE_OF}, got " in detail:
-        words = " or ".join(map(repr, _words_at(kind, broken.pointer)))
+        values = [getattr(one, "values", ()) for one in _kinds_at(kind, broken.pointer)]
+        words = " or ".join(repr(str(word)) for some in values for word in some)
         detail = detail.replace(_ONE_OF, words or _ONE_OF, 1)
     elif detail.endswith("not a known field"):
         within, _, given = broken.pointer.rpartition("/")
@@ -277,11 +278,6 @@ def advise(broken: FieldError, kind: Any) -> FieldError:
         if fields:
             detail = f"{detail}; {did_you_mean(given[:100], fields)}"
     return FieldError(detail, broken.pointer)
-
-
-def _words_at(kind: Any, pointer: str) -> list[str]:
-    """Return the texts that a body of `kind` may contain at a pointer."""
-    return [str(word) for one in _kinds_at(kind, pointer) for word in getattr(one, "values", ())]
 
 
 def _kinds_at(kind: Any, pointer: str) -> list[msgspec.inspect.Type]:

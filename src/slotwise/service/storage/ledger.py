@@ -53,11 +53,6 @@ def click_key(event: ClickEvent) -> ClickKey:
     return (event.decision_id, event.link_id, event.invalid)
 
 
-def _again(first: Outcome) -> Outcome:
-    """Return the outcome of a repeated event; the sender is informed if it was late."""
-    return DUPLICATE_OF_LATE if first.outcome == "late" else DUPLICATE
-
-
 def _judge(
     decision: DecisionRecord | None, conversion: StoredConversion | None, stored: StoredEvent
 ) -> Outcome:
@@ -172,7 +167,8 @@ class Ledger:
         first = known.get(key)
         verdict = _judge(decision, conversion, first or stored)
         if first is not None:
-            verdict = conflict_between(first.event, event) or _again(verdict)
+            repeated = DUPLICATE_OF_LATE if verdict.outcome == "late" else DUPLICATE
+            verdict = conflict_between(first.event, event) or repeated
         elif decision is not None and name != "clicks":
             verdict = self._sum_too_large(verdict, decision, about.link_id) or verdict
         # A click that was not made by a visitor is stored with the reason why it does not count.
