@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from itertools import chain
@@ -305,10 +305,7 @@ class Decider:
         with self._renewing:
             last = self.installed(pool_id)
             if now_us >= last.until_us:
-                renewed = InstalledVersion(last.made_of, last, now_us, last.spent)
-                if self._installed[pool_id] is last:  # otherwise a new version was installed
-                    self._installed[pool_id] = renewed
-                    self._asked_last = {}
+                self._install_again(last, now_us)
 
     def take_shown(self, pool_id: str) -> Shown:
         """Return what a pool has shown since the last call."""
@@ -517,7 +514,7 @@ class Decider:
         decision = self._draw(asked, pages, now_us, decision_id)
         while asked.installed.hard and (spent := self._spent(asked.installed, decision)):
             # Rare: the budget of a rule is spent, and its links are left out from now on.
-            asked = asked._replace(installed=self._restrict(asked.installed, now_us, spent))
+            asked = asked._replace(installed=self._install_again(asked.installed, now_us, spent))
             pages = self._pages(asked)
             decision = self._draw(asked, pages, now_us, decision_id)
         return decision, pages
@@ -539,14 +536,16 @@ class Decider:
             shown.update(slots)
         return spent
 
-    def _restrict(self, last: InstalledVersion, now_us: int, spent: set[str]) -> InstalledVersion:
-        """Install the same version without the links of rules whose budget is spent."""
-        restricted = InstalledVersion(last.made_of, last, now_us, last.spent | spent)
+    def _install_again(
+        self, last: InstalledVersion, now_us: int, spent: Collection[str] = ()
+    ) -> InstalledVersion:
+        """Install the same version at another time, also without the links of rules in `spent`."""
+        again = InstalledVersion(last.made_of, last, now_us, last.spent.union(spent))
         pool_id = last.pool.settings.pool_id
-        if self._installed.get(pool_id) is last:
-            self._installed[pool_id] = restricted
+        if self._installed.get(pool_id) is last:  # otherwise a new version was installed
+            self._installed[pool_id] = again
             self._asked_last = {}
-        return restricted
+        return again
 
     def hard_shown(self, pool_id: str, now_us: int) -> Mapping[str, int]:
         """Return the total slots that links of rules with a hard budget have had, by rule.

@@ -238,7 +238,7 @@ class Delivered(NamedTuple):
     since_us: int = 0
 
 
-NOTHING_DELIVERED = Delivered()
+NOTHING_DELIVERED: Mapping[Segment, Delivered] = {ALL_VISITORS: Delivered()}
 
 
 class DeliveredPages:
@@ -307,13 +307,13 @@ class Draft(NamedTuple):
 
     pool: Pool
     counters: Counters
-    pages: AveragePages | None
+    pages: AveragePages | None = None
     """Made from the player fed round by round; None for a policy that is rebuilt from counts."""
-    state: bytes
-    open_views: Floats | None
+    state: bytes = b""
+    open_views: Floats | None = None
     """By level and link, for a policy whose pages depend on them."""
-    version: int
-    delivered: Mapping[Segment, Delivered]
+    version: int = 0
+    delivered: Mapping[Segment, Delivered] = NOTHING_DELIVERED
     visitors: ForVisitors | None = None
     """Set where pages depend on the visitor; `pages` is then None."""
     exposure: LinkCounts | None = None

@@ -18,7 +18,6 @@ from msgspec.structs import replace
 from slotwise.arrays import Floats
 from slotwise.compile import switching
 from slotwise.features import Features
-from slotwise.selection.page_rules import PageRules
 from slotwise.selection.page_within_rules import solve_within
 from slotwise.service.counting.attribution import Counters
 from slotwise.service.counting.rates import (
@@ -30,8 +29,6 @@ from slotwise.service.counting.rates import (
 from slotwise.service.learning.pool_player import player_of_counts
 from slotwise.service.learning.pool_run import (
     ALL_VISITORS,
-    NOTHING_DELIVERED,
-    Delivered,
     Draft,
     PoolRun,
     pool_counts,
@@ -66,10 +63,9 @@ def publish(draft: Draft, now_us: int, rng: np.random.Generator) -> Version:
     A policy that uses open views learns their expected outcomes. If the policy fails, the version
     has the pool's fallback order and the reason.
     """
-    pool, link_ids, version = draft.pool.settings, draft.pool.active, draft.version
-    n_links = len(link_ids)
+    pool, n_links = draft.pool.settings, len(draft.pool.active)
     if n_links == 0:
-        return stand_in(draft.pool, draft.counters, version, now_us, EMPTY_POOL)
+        return stand_in(draft.pool, draft.counters, draft.version, now_us, EMPTY_POOL)
     settled = draft.exposure or pool_counts(draft.pool, draft.counters)
     counts = settled if draft.early is None else settled.plus(draft.early)
     rates = estimate_rates(counts)
@@ -102,21 +98,13 @@ def publish(draft: Draft, now_us: int, rng: np.random.Generator) -> Version:
     # Without the compiler it is a numpy number, which cannot be stored.
     price = float(_price(draft, rates, n_slots))
     stored = _stored_version(
-        draft.pool,
-        version,
+        draft,
         now_us,
         rates=rates,
         settled=estimate_rates(settled),
         probabilities=probabilities,
         shadow_price=price if math.isfinite(price) else None,
         fallback=fallback,
-        delivered=draft.delivered[ALL_VISITORS],
-        rules=None if draft.within is None else draft.within.rules,
-    )
-    stored = replace(
-        stored,
-        slot_clicks=draft.slot_clicks,
-        sales_missing=draft.sales_missing,
     )
     if draft.within is not None or draft.pool.settings.until_us:
         stored = _with_rules(stored, draft, now_us)
@@ -183,11 +171,12 @@ def _segment_floor(one: OfSegment, draft: Draft) -> SegmentFloor:
 
 def stand_in(pool: Pool, counters: Counters, version: int, now_us: int, reason: str) -> Version:
     """Return the fallback order as a version that is never stored; empty without links."""
+    rates = estimate_rates(pool_counts(pool, counters))
     stored = _stored_version(
-        pool,
-        version,
+        Draft(pool, counters, version=version),
         now_us,
-        rates=estimate_rates(pool_counts(pool, counters)),
+        rates=rates,
+        settled=rates,
         probabilities=np.zeros(len(pool.active)),
         shadow_price=None,
         fallback=reason if pool.active else EMPTY_POOL,
@@ -196,38 +185,39 @@ def stand_in(pool: Pool, counters: Counters, version: int, now_us: int, reason: 
 
 
 def _stored_version(
-    pool: Pool,
-    version: int,
+    draft: Draft,
     now_us: int,
     *,
     rates: LinkRates,
+    settled: LinkRates,
     probabilities: Floats,
     shadow_price: float | None,
     fallback: str,
-    delivered: Delivered = NOTHING_DELIVERED,
-    settled: LinkRates | None = None,
-    rules: PageRules | None = None,
 ) -> StoredVersion:
     """Return a version; `settled`, the rates of closed windows, decide the state of the floor."""
-    settings, known = pool.settings, rates if settled is None else settled
-    n_slots = min(settings.slots, len(pool.active))
+    settings, link_ids = draft.pool.settings, draft.pool.active
+    n_slots = min(settings.slots, len(link_ids))
+    delivered = draft.delivered[ALL_VISITORS]
+    rules = None if draft.within is None else draft.within.rules
     floor = (probabilities, n_slots, settings.click_floor, delivered.pages, rules)
     return StoredVersion(
-        version=version,
+        version=draft.version,
         published_us=now_us,
         pool_changed_us=settings.changed_us,
         policy=settings.policy,
-        link_ids=pool.active,
+        link_ids=link_ids,
         probabilities=probabilities.tobytes(),
         click_rates=rates.clicks.tobytes(),
         revenue_rates=rates.revenue.tobytes(),
         click_variances=rates.click_variance.tobytes(),
         shadow_price=shadow_price,
-        floor=floor_report(known, *floor),
+        floor=floor_report(settled, *floor),
         fallback=fallback,
         delivered=delivered.pages,
         delivered_since_us=delivered.since_us,
         words=_words_with_floors(settings),
+        slot_clicks=draft.slot_clicks,
+        sales_missing=draft.sales_missing,
     )
 
 

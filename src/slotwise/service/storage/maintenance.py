@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -280,7 +280,7 @@ def _n_rows(store: _SqlStore, table: Table) -> int:
     return int(_fetch(store, f"SELECT COUNT(*) FROM {table.name}")[0][0])
 
 
-def _rows(store: _SqlStore, table: Table, start: int) -> Iterator[list[Row]]:
+def _rows(store: _SqlStore, table: Table, start: int) -> Iterator[Sequence[Row]]:
     """Yield the rows of a table in the order of its key, after the first `start` rows."""
     with store.reading() as reader:
         yield from reader.all_rows(table, start)

@@ -613,7 +613,7 @@ class StoreReader:
             for rows in self._session.stream(sql, since_us=since_us, until_us=until_us):
                 yield list(map(kind.record, rows))
 
-    def all_rows(self, table: Table, start: int) -> Iterator[list[Row]]:
+    def all_rows(self, table: Table, start: int) -> Iterator[Sequence[Row]]:
         """Yield the rows of a table in the order of its key after the first `start`, in batches.
 
         Both engines sort alike.
