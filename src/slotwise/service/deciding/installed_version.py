@@ -9,13 +9,13 @@ import logging
 import math
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from threading import Lock, RLock
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from slotwise.arrays import Floats, Links, Places
 from slotwise.compile import switching
 from slotwise.player.link_pool import LinkPool
 from slotwise.player.rules_in_force import RuledPage, RulesInForce
@@ -40,15 +40,34 @@ from slotwise.service.records import SECOND_US, FloorState, PoolSettings, ShownL
 
 _log = logging.getLogger(__name__)
 
-Floats = NDArray[np.float64]
-Links = NDArray[np.int64]
-
 MAX_CACHED_CONSTRAINTS = 256
 MIN_CACHED_CONSTRAINTS = 16
 MAX_CACHED_VISITORS = 2_048
 NEVER = 2**63
 CACHED_LINKS = 500_000
 """Maximum total number of links of the pages with constraints that a version caches."""
+
+
+class _Rest(NamedTuple):
+    """What may fill the slots of a page that its pins leave free."""
+
+    links: list[str]
+    places: Links
+    n_slots: int
+    pinned: dict[int, str]
+    ruled: RuledPage | None
+    """None where there are no rules, or no free slots."""
+
+    @property
+    def groups(self) -> Places | None:
+        """The group of each link, for pages that are drawn group by group."""
+        return None if self.ruled is None else self.ruled.groups[self.places]
+
+    def at_random(self, n_slots: int) -> Floats:
+        """Return the probabilities of random links, within the rules."""
+        if self.ruled is None:
+            return np.full(len(self.links), n_slots / len(self.links))
+        return self.ruled.at_random[self.places]
 
 
 class InstalledVersion:
@@ -95,13 +114,14 @@ class InstalledVersion:
         self.off = (self.pool.off_at(now_us) | spent_links) & self._places.keys()
         """Links outside their dates or without a budget."""
         self._in_force: RulesInForce | None = None
-        self._ruling = RLock()
+        self._ruling: AbstractContextManager[object] = nullcontext()
         """Held while `_in_force` and its buffers are used."""
         self._ruled_by = (rules, self.link_ids, self._pool.slots)
         if before is not None and before._in_force and before._ruled_by == self._ruled_by:
             self._in_force, self._ruling = before._in_force, before._ruling
         elif rules or self.off:
             self._in_force = RulesInForce(rules, LinkPool(self.link_ids), self._pool.slots)
+            self._ruling = RLock()
         shown = self._places.keys() - self.off
         pins = [(pin.position, pin.link_id) for pin in self._pool.pins]
         self._standing = sorted(pin for pin in pins if pin[1] in shown)
@@ -121,27 +141,26 @@ class InstalledVersion:
         self._pages: dict[PageConstraints, PageMix] = {}
         self._holdout_pages: dict[PageConstraints, PageMix] = {}
         self._usual_constraints = self._completed(NO_CONSTRAINTS)
-        self._usual_page = self._pages[self._usual_constraints] = self._make_usual_page(now_us)
+        with self._ruling:
+            self._usual_page = self._pages[self._usual_constraints] = self._make_usual_page(now_us)
         self.prepare(NO_CONSTRAINTS)
 
     def _make_usual_page(self, now_us: int) -> PageMix:
         """Return the page without constraints: the version's own if no link or rule changed."""
-        constraints, stored = self._usual_constraints, self.stored
+        stored, rest = self.stored, self._rest(self._usual_constraints)
         if stored.fallback:
-            return self._fallback_page(constraints, stored.fallback)
+            return self._fallback_page(rest, stored.fallback)
         has_same_rules = stored.rules_key == self.pool.rules_key(now_us, stored.paced_rules)
         if not has_same_rules or self.off != self.pool.off_at(now_us) & self._places.keys():
-            return self._solve(constraints)
-        rest, n_slots = self._rest(constraints)
-        ruled = self._ruled(constraints)
-        if ruled is not None or self._in_force is None:
-            random = None if ruled is None else ruled.at_random
+            return self._solve(self._usual_constraints)
+        if rest.ruled is not None or self._in_force is None:
+            random = None if rest.ruled is None else rest.ruled.at_random
             self.probabilities = explored_within(self.probabilities, self._pool.explore, random)
-        if constraints.pinned or not n_slots:
-            return self._solve(constraints)
-        places = self._places_of(rest)
+        if rest.pinned or not rest.n_slots:
+            return self._solve(self._usual_constraints)
+        places = rest.places
         page = (self.probabilities[places], stored.floor, self._scores[places])
-        return self._logged_page(constraints, rest, *page)
+        return self._logged_page(rest, *page)
 
     def has_pages_for(self, constraints: PageConstraints) -> bool:
         """Return whether the pages with given constraints are already solved. Quick."""
@@ -186,9 +205,8 @@ class InstalledVersion:
         constraints = self._usual_constraints
         if constraints == NO_CONSTRAINTS and self._in_force is None:
             return self.probabilities
-        rest, _ = self._rest(constraints)
         probabilities = np.zeros(len(self.link_ids))
-        probabilities[self._places_of(rest)] = self._usual_page.probabilities
+        probabilities[self._rest(constraints).places] = self._usual_page.probabilities
         probabilities[[self._places[link_id] for _, link_id in constraints.pinned]] = 1.0
         return probabilities
 
@@ -197,7 +215,7 @@ class InstalledVersion:
         if self._visitors is None:
             return self.shown_probabilities()
         with self._ruling:
-            ruled = self._ruled(self._usual_constraints)
+            ruled = self._rest(self._usual_constraints).ruled
             return self._visitors.probabilities(self.known_visitors.places(visitor), ruled)
 
     def rates_of_kinds(self, n_kinds: int) -> list[tuple[float, VisitorPage]]:
@@ -206,21 +224,20 @@ class InstalledVersion:
             return []
         kinds = sorted(self.stored.kinds, key=lambda one: -one.share)[:n_kinds]
         with self._ruling:
-            ruled, rates = self._ruled(self._usual_constraints), self._visitors.rates
+            ruled, rates = self._rest(self._usual_constraints).ruled, self._visitors.rates
             return [(one.share, rates(one.places, ruled)) for one in kinds]
 
     def sample_pages(self, n_pages: int) -> list[tuple[ShownLink, ...]]:
         """Draw pages for visitors like the latest ones, in slot order; they are not decisions."""
         rng = np.random.default_rng(0)
         kinds = self.stored.kinds if self._visitors is not None else ()
-        mixes = [self._solve(self._completed(PageConstraints(visitor=one.places))) for one in kinds]
+        with self._ruling:
+            asked = [self._completed(PageConstraints(visitor=one.places)) for one in kinds]
+            mixes, rest = [*map(self._solve, asked)], self._rest(self._usual_constraints)
         if not mixes:
-            constraints, usual = self._completed(NO_CONSTRAINTS), self._usual_page
-            rest, _ = self._rest(constraints)
-            scores, ruled = self._scores[self._places_of(rest)], self._ruled(constraints)
-            groups = None if ruled is None else ruled.groups[self._places_of(rest)]
-            page = (usual.probabilities, usual.floor, scores, dict(constraints.pinned))
-            mixes = [PageMix(rest, *page, order=self.order, groups=groups)]
+            usual, scores = self._usual_page, self._scores[rest.places]
+            page = (rest.links, usual.probabilities, usual.floor, scores, rest.pinned)
+            mixes = [PageMix(*page, order=self.order, groups=rest.groups)]
         chances = [one.share for one in kinds] or [1.0]
         drawn = (mixes[k] for k in rng.choice(len(mixes), n_pages, p=chances).tolist())
         return [mix.draw(rng)[0] for mix in drawn]
@@ -245,19 +262,6 @@ class InstalledVersion:
                 pinned[position] = link_id
         return constraints._replace(exclude=exclude, pinned=tuple(sorted(pinned.items())))
 
-    def _ruled(self, constraints: PageConstraints) -> RuledPage | None:
-        """Return the rules for a page with completed constraints; None where there are none."""
-        if self._in_force is None:
-            return None
-        rest, n_slots = self._rest(constraints)
-        if not n_slots:
-            return None
-        pinned = self._places_of([one for _, one in constraints.pinned if one in self._places])
-        excluded = np.setdiff1d(np.arange(len(self.link_ids)), self._places_of(rest))
-        excluded = np.setdiff1d(excluded, pinned)
-        with self._ruling:
-            return self._in_force.for_places(pinned, excluded, n_slots + len(pinned))
-
     def _places_of(self, link_ids: Sequence[str]) -> Links:
         return np.array([self._places[link_id] for link_id in link_ids], dtype=np.int64)
 
@@ -270,7 +274,7 @@ class InstalledVersion:
         """Return a page from the cache, or solve and cache it; the oldest one is evicted."""
         page = pages.get(constraints)
         if page is None:
-            with self._ruling if self._in_force is not None else nullcontext():
+            with self._ruling:
                 page = solve(constraints)
             with self._solving:
                 most = self._most_cached(page)
@@ -286,39 +290,34 @@ class InstalledVersion:
         most = MAX_CACHED_VISITORS if is_of_visitor else MAX_CACHED_CONSTRAINTS
         return min(most, max(MIN_CACHED_CONSTRAINTS, CACHED_LINKS // n_links))
 
-    def _rest(self, constraints: PageConstraints) -> tuple[list[str], int]:
-        """Return the links that may fill the free slots, and how many slots are free."""
-        pinned = {link_id for _, link_id in constraints.pinned}
-        rest = [
-            link_id
-            for link_id in self.link_ids
-            if link_id not in constraints.exclude and link_id not in pinned
-        ]
+    def _rest(self, constraints: PageConstraints) -> _Rest:
+        """Return what may fill the free slots of a page with completed constraints."""
+        pinned = dict(constraints.pinned)
+        taken = {*constraints.exclude, *pinned.values()}
+        links = [link_id for link_id in self.link_ids if link_id not in taken]
+        places = self._places_of(links)
         slots = self._pool.slots if constraints.slots is None else constraints.slots
-        return rest, min(max(slots - len(pinned), 0), len(rest))
+        n_slots, ruled = min(max(slots - len(pinned), 0), len(links)), None
+        if self._in_force is not None and n_slots:
+            known = self._places_of([one for one in pinned.values() if one in self._places])
+            excluded = np.setdiff1d(np.arange(len(self.link_ids)), places)
+            excluded = np.setdiff1d(excluded, known)
+            with self._ruling:
+                ruled = self._in_force.for_places(known, excluded, n_slots + len(known))
+        return _Rest(links, places, n_slots, pinned, ruled)
 
     def _uniform_page(self, constraints: PageConstraints) -> PageMix:
-        rest, n_slots = self._rest(constraints)
-        if not rest:
+        rest = self._rest(constraints)
+        if not rest.links:
             return self._solve(constraints)
-        probabilities = self._random_page(constraints, rest, n_slots)
-        floor = self._floor_report(constraints, self._places_of(rest), probabilities)
+        probabilities = rest.at_random(rest.n_slots)
+        floor = self._floor_report(rest, probabilities)
         of_policy = self.page(constraints).probabilities
-        return self._logged_page(constraints, rest, probabilities, floor, None, of_policy=of_policy)
-
-    def _random_page(
-        self, constraints: PageConstraints, rest: Sequence[str], n_slots: int
-    ) -> Floats:
-        """Return the probabilities of random links, within the rules."""
-        ruled = self._ruled(constraints)
-        if ruled is None:
-            return np.full(len(rest), n_slots / len(rest))
-        return ruled.at_random[self._places_of(rest)]
+        return self._logged_page(rest, probabilities, floor, None, of_policy=of_policy)
 
     def _logged_page(
         self,
-        constraints: PageConstraints,
-        rest: Sequence[str],
+        rest: _Rest,
         probabilities: Floats,
         floor: FloorState,
         scores: Floats | None,
@@ -332,57 +331,48 @@ class InstalledVersion:
         """
         propensities = probabilities if of_policy is None else of_policy
         holdout = self._pool.holdout
-        if holdout and len(rest):
-            random_page = self._random_page(constraints, rest, round(float(probabilities.sum())))
+        if holdout and rest.links:
+            random_page = rest.at_random(round(float(probabilities.sum())))
             propensities = (1.0 - holdout) * propensities + holdout * random_page
-        pinned = dict(constraints.pinned)
-        can_show_all = len(rest) + len(set(pinned.values()) & set(self._places)) == len(
-            self.link_ids
-        )
+        n_pinned = len(set(rest.pinned.values()) & set(self._places))
+        can_show_all = len(rest.links) + n_pinned == len(self.link_ids)
         order = self.order if of_policy is None else self._random_order
         least = max(float(propensities.min(initial=1.0)) if can_show_all else 0.0, 0.0)
-        ruled = self._ruled(constraints)
-        groups = None if ruled is None else ruled.groups[self._places_of(rest)]
-        drawn = (rest, probabilities, floor, scores, pinned, fallback, propensities)
-        return PageMix(*drawn, least, None if fallback else order, groups)
+        drawn = (rest.links, probabilities, floor, scores, rest.pinned, fallback, propensities)
+        return PageMix(*drawn, least, None if fallback else order, rest.groups)
 
     def _solve(self, constraints: PageConstraints) -> PageMix:
-        """Solve the program again for the rest of the page."""
-        with self._ruling if self._in_force is not None else nullcontext():
-            return self._solve_page(constraints)
-
-    def _solve_page(self, constraints: PageConstraints) -> PageMix:
-        ruled = self._ruled(constraints)
+        """Solve the program again for the rest of the page; the caller holds `_ruling`."""
         if self._visitors is not None and constraints.is_of_visitor_only:
             n_slots = min(self._pool.slots, len(self.link_ids))
+            ruled = None if self._in_force is None else self._rest(constraints).ruled
             all_links = self._visitors.all_links
             return self._visitors.page(constraints.visitor, all_links, n_slots, {}, ruled)
-        rest, n_slots = self._rest(constraints)
-        places = self._places_of(rest)
-        pinned = dict(constraints.pinned)
+        rest = self._rest(constraints)
+        places, n_slots, pinned, ruled = rest.places, rest.n_slots, rest.pinned, rest.ruled
         if n_slots and constraints.visitor and self._visitors is not None:
             return self._visitors.page(constraints.visitor, places, n_slots, pinned, ruled)
         if n_slots == 0:
-            probabilities = np.zeros(len(rest))
+            probabilities = np.zeros(len(rest.links))
             fallback = "" if pinned else EMPTY_POOL
-            floor = self._floor_report(constraints, places, probabilities)
-            return PageMix(rest, probabilities, floor, pinned=pinned, fallback=fallback)
+            floor = self._floor_report(rest, probabilities)
+            return PageMix(rest.links, probabilities, floor, pinned=pinned, fallback=fallback)
         if self.stored.fallback:
-            return self._fallback_page(constraints, self.stored.fallback)
-        known = [self._places[link] for link in pinned.values() if link in self._places]
+            return self._fallback_page(rest, self.stored.fallback)
         try:
             if ruled is None:
+                known = [self._places[link] for link in pinned.values() if link in self._places]
                 pins = np.array(known, dtype=np.int64)
                 probabilities = self._probabilities_of(places, n_slots, pins)
             else:
                 probabilities = self._probabilities_within(ruled.rules)[places]
         except Exception:
             _log.exception("policy %s failed for a page with constraints", self.policy)
-            return self._fallback_page(constraints, POLICY_FAILED)
+            return self._fallback_page(rest, POLICY_FAILED)
         random = None if ruled is None else ruled.at_random[places]
         probabilities = explored_within(probabilities, self._pool.explore, random)
-        floor = self._floor_report(constraints, places, probabilities)
-        return self._logged_page(constraints, rest, probabilities, floor, self._scores[places])
+        floor = self._floor_report(rest, probabilities)
+        return self._logged_page(rest, probabilities, floor, self._scores[places])
 
     def _probabilities_of(self, free: Links, n_slots: int, pinned: Links) -> Floats:
         if self._solver is not None:
@@ -397,34 +387,30 @@ class InstalledVersion:
         switching(solve_within)(rules, value, self.rates.clicks, self._pool.click_floor)
         return rules.probabilities.copy()
 
-    def _floor_report(
-        self, constraints: PageConstraints, places: Links, probabilities: Floats
-    ) -> FloorState:
+    def _floor_report(self, rest: _Rest, probabilities: Floats) -> FloorState:
         whole = np.zeros(len(self.link_ids))
-        whole[places] = probabilities
-        for _, link_id in constraints.pinned:
+        whole[rest.places] = probabilities
+        for link_id in rest.pinned.values():
             if link_id in self._places:
                 whole[self._places[link_id]] = 1.0
-        n_slots, ruled = round(float(whole.sum())), self._ruled(constraints)
-        rules = None if ruled is None else ruled.rules
+        n_slots = round(float(whole.sum()))
+        rules = None if rest.ruled is None else rest.ruled.rules
         return floor_report(self.rates, whole, n_slots, self._pool.click_floor, rules=rules)
 
-    def _fallback_page(self, constraints: PageConstraints, reason: str) -> PageMix:
+    def _fallback_page(self, rest: _Rest, reason: str) -> PageMix:
         """Return the page of the pool's fallback order, then of the order of registration."""
-        rest, n_slots = self._rest(constraints)
         order = {link_id: rank for rank, link_id in enumerate(self._pool.fallback_order)}
-        rank = np.array([order.get(link_id, len(order) + k) for k, link_id in enumerate(rest)])
-        probabilities, places = np.zeros(len(rest)), self._places_of(rest)
-        probabilities[np.argsort(rank, kind="stable")[:n_slots]] = 1.0
-        ruled = self._ruled(constraints)
-        if ruled is not None:
-            scores = np.zeros(len(self.link_ids))
-            scores[places] = -rank
-            switching(best_within)(ruled.rules, scores, scores)
-            probabilities = ruled.rules.probabilities[places]
-        floor = self._floor_report(constraints, places, probabilities)
-        order_scores = -rank.astype(np.float64)
-        return self._logged_page(constraints, rest, probabilities, floor, order_scores, reason)
+        ranks = [order.get(link_id, len(order) + k) for k, link_id in enumerate(rest.links)]
+        scores = 0.0 - np.array(ranks, np.float64)
+        probabilities = np.zeros(len(rest.links))
+        probabilities[np.argsort(-scores, kind="stable")[: rest.n_slots]] = 1.0
+        if rest.ruled is not None:
+            of_all = np.zeros(len(self.link_ids))
+            of_all[rest.places] = scores
+            switching(best_within)(rest.ruled.rules, of_all, of_all)
+            probabilities = rest.ruled.rules.probabilities[rest.places]
+        floor = self._floor_report(rest, probabilities)
+        return self._logged_page(rest, probabilities, floor, scores, reason)
 
 
 # A policy may keep the floor by alternating, so that one version shows a link on every page and the
