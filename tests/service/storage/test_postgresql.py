@@ -310,15 +310,15 @@ def test_a_statement_a_table_whatever_the_number_of_rows(
     batch: list[Operation] = [AppendDecision(decision=decision_row(name)) for name in names]
     batch += [click_row(name) for name in names]
     store.commit(batch[:1])
-    assert store._writer is not None
+    [connection] = store._writing._idle
     run: list[str] = []
-    execute = store._writer.execute
+    execute = connection.execute
 
     def counted(query: bytes | str, *rest: object) -> object:
         run.append((query if isinstance(query, str) else query.decode()).split()[0])
         return execute(query, *rest)  # type: ignore[call-overload]
 
-    monkeypatch.setattr(store._writer, "execute", counted)
+    monkeypatch.setattr(connection, "execute", counted)
     store.commit(batch[1:])
     assert Counter(run) == {"BEGIN": 1, "SELECT": 2, "INSERT": 2, "COMMIT": 1}
     views = reads(store).views_after("home", 0, None, 0, 1_000).views

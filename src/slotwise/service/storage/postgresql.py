@@ -8,14 +8,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from threading import BoundedSemaphore, Event, Lock, Thread
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 import psycopg
-from psycopg import Connection, errors
+from psycopg import Connection, Cursor, errors
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from sqlalchemy import (
     BigInteger,
@@ -146,8 +146,12 @@ _OUTAGES = (
 )
 
 
+_Connection: TypeAlias = "Connection[tuple[Any, ...]]"
+_Cursor: TypeAlias = "Cursor[tuple[Any, ...]]"
+
+
 class Connections:
-    """Opens connections and reuses those of readers.
+    """Opens connections and reuses them.
 
     No connection has a state that outlives a transaction, so a pooler in transaction mode may be
     used. A call that needs a new connection opens it itself: psycopg's pool opens them in a thread,
@@ -162,13 +166,13 @@ class Connections:
             rule = "an address such as postgresql://user@host/database"
             raise InvalidInput.of("store", rule, self.shown, str(error).strip()) from None
         self._conninfo = make_conninfo("", **(_DEFAULTS | given))
-        self._idle: list[Connection[tuple[Any, ...]]] = []
+        self._idle: list[_Connection] = []
         self._reading = BoundedSemaphore(MAX_READERS)
         self._failed_at = -_REST_S
         self._failure = ""
         self.closed = False
 
-    def connect(self) -> Connection[tuple[Any, ...]]:
+    def connect(self) -> _Connection:
         """Open a connection in autocommit mode."""
         if self.closed:
             raise StoreUnavailable(f"the store {self.shown} is closed")
@@ -185,34 +189,45 @@ class Connections:
             raise StoreUnavailable(self._failure) from error
 
     @contextmanager
-    def reading(self) -> Iterator[Connection[tuple[Any, ...]]]:
+    def reading(self) -> Iterator[_Connection]:
         """Return a connection inside a transaction that sees one snapshot."""
-        with self._reading:
-            connection = self._begun(_BEGIN_READING)
+        with self._reading, self.transaction(_BEGIN_READING, b"ROLLBACK") as (connection, _):
+            yield connection
+
+    @contextmanager
+    def transaction(self, begin: bytes, end: bytes) -> Iterator[tuple[_Connection, _Cursor]]:
+        """Return a connection inside a transaction, and the answer to the last part of `begin`."""
+        connection, begun = self._begun(begin)
+        try:
+            yield connection, begun
+            connection.execute(end)
+        except BaseException:
             try:
-                yield connection
                 connection.execute(b"ROLLBACK")
-            except BaseException:
+            except psycopg.Error:
                 connection.close()
-                raise
-            if self.closed or len(self._idle) >= MAX_IDLE:
+            raise
+        finally:
+            if self.closed or connection.closed or len(self._idle) >= MAX_IDLE:
                 connection.close()
             else:
                 self._idle.append(connection)
 
-    def _begun(self, begin: bytes) -> Connection[tuple[Any, ...]]:
+    def _begun(self, begin: bytes) -> tuple[_Connection, _Cursor]:
         """Begin on an idle connection, or on a new one if the idle ones are dead."""
-        while self._idle and not self.closed:
-            connection = self._idle.pop()
+        while True:
+            is_new = self.closed or not self._idle
+            connection = self.connect() if is_new else self._idle.pop()
             try:
-                connection.execute(begin)
+                cursor = connection.execute(begin)
+                while cursor.nextset():
+                    pass
+                return connection, cursor
             except psycopg.Error:
+                is_dead = connection.broken
                 connection.close()
-            else:
-                return connection
-        connection = self.connect()
-        connection.execute(begin)
-        return connection
+                if is_new or not is_dead:
+                    raise
 
     def close(self) -> None:
         """Close idle connections; safe to call twice."""
@@ -445,7 +460,7 @@ class PostgresqlSharing:
             self.epoch = None
             self._stopping.wait(_EVERY_S)
 
-    def _take_part(self, connection: Connection[tuple[Any, ...]], told: Callable[[], None]) -> None:
+    def _take_part(self, connection: _Connection, told: Callable[[], None]) -> None:
         for statement in _SET_UP:
             connection.execute(statement.encode())
         [(session_id,)] = connection.execute(b"SELECT pg_backend_pid()").fetchall()
@@ -462,13 +477,13 @@ class PostgresqlSharing:
                 )
             self._listen(connection, told)
 
-    def _listen(self, connection: Connection[tuple[Any, ...]], told: Callable[[], None]) -> None:
+    def _listen(self, connection: _Connection, told: Callable[[], None]) -> None:
         until_s = time.monotonic() + _EVERY_S
         while time.monotonic() < until_s and not self._stopping.is_set():
             for _ in connection.notifies(timeout=_LISTEN_S, stop_after=1):
                 told()
 
-    def _try_to_lead(self, connection: Connection[tuple[Any, ...]]) -> None:
+    def _try_to_lead(self, connection: _Connection) -> None:
         locked = connection.execute(f"SELECT {try_session_lock_sql(LEARNING)}".encode())
         if locked.fetchall() == [(True,)]:
             with connection.transaction():
@@ -477,7 +492,7 @@ class PostgresqlSharing:
                 [(self.epoch,)] = connection.execute(_LEAD.encode()).fetchall()
             _log.info("this replica learns, epoch %d", self.epoch)
 
-    def _compare(self, connection: Connection[tuple[Any, ...]]) -> None:
+    def _compare(self, connection: _Connection) -> None:
         before_us = time.time_ns() // 1000
         [(there_us,)] = connection.execute(
             b"SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
@@ -512,8 +527,8 @@ class PostgresqlStore:
 
     def __init__(self, address: str, direct: str = "", shown: str = "") -> None:
         self._connections = Connections(address, shown)
+        self._writing = Connections(address, shown)
         self._write_lock = Lock()
-        self._writer: Connection[tuple[Any, ...]] | None = None
         self._latest_us = 0
         self.sharing = PostgresqlSharing(Connections(direct or address, shown))
         try:
@@ -557,7 +572,7 @@ class PostgresqlStore:
         self.sharing.stop()
         with self._write_lock:
             self._connections.close()
-            self._drop_writer()
+            self._writing.close()
 
     def _transact(self, operations: Sequence[contract.Operation], exclusive: bool) -> list[object]:
         begin = _BEGIN_EXCLUSIVE if exclusive else _BEGIN_SHARED
@@ -570,44 +585,9 @@ class PostgresqlStore:
 
     @contextmanager
     def _transaction(self, begin: bytes) -> Iterator[tuple[PostgresqlSession, Clock]]:
-        connection, clock = self._begin(begin)
-        try:
-            yield PostgresqlSession(connection), clock
-            connection.execute(b"COMMIT")
-        except BaseException:
-            self._roll_back(connection)
-            raise
-
-    def _begin(self, begin: bytes) -> tuple[Connection[tuple[Any, ...]], Clock]:
-        """Begin on the writing connection, or on a new one if it is dead."""
-        if self._connections.closed:
-            raise StoreUnavailable(f"the store {self._connections.shown} is closed")
-        if self._writer is not None:
-            try:
-                return self._writer, _last_row(self._writer, begin)
-            except psycopg.OperationalError:
-                if not self._writer.broken:
-                    self._roll_back(self._writer)
-                    raise
-                self._drop_writer()
-        self._writer = self._connections.connect()
-        try:
-            return self._writer, _last_row(self._writer, begin)
-        except psycopg.Error:
-            self._drop_writer()
-            raise
-
-    def _roll_back(self, connection: Connection[tuple[Any, ...]]) -> None:
-        try:
-            connection.execute(b"ROLLBACK")
-        except psycopg.Error:
-            self._drop_writer()
-
-    def _drop_writer(self) -> None:
-        if self._writer is not None:
-            with suppress(psycopg.Error):
-                self._writer.close()
-            self._writer = None
+        with self._writing.transaction(begin, b"COMMIT") as (connection, begun):
+            [clock] = begun.fetchall()
+            yield PostgresqlSession(connection), Clock(*clock)
 
     def _migrate(self) -> None:
         """Bring the schema to the present version in one transaction; other replicas wait."""
@@ -619,12 +599,3 @@ class PostgresqlStore:
             connection.exec_driver_sql(f"SELECT {lock_sql(MIGRATING)}")
             upgrade(connection)
             connection.exec_driver_sql("COMMIT")
-
-
-def _last_row(connection: Connection[tuple[Any, ...]], begin: bytes) -> Clock:
-    """Run the statements that begin a transaction and return the row of the last one."""
-    cursor = connection.execute(begin)
-    while cursor.nextset():
-        pass
-    [row] = cursor.fetchall()
-    return Clock(*row)
