@@ -29,6 +29,7 @@ AlertFormat = Literal["auto", "json", "slack", "teams"]
 Count = Annotated[int, Meta(ge=1)]
 Rate = Annotated[float, Meta(gt=0)]
 Seconds = Annotated[float, Meta(gt=0)]
+SessionSeconds = Annotated[int, Meta(ge=60, le=limits.LONGEST_SESSION_S)]
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -109,10 +110,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         Rate, Meta(description="All other calls per second and key, or client address")
     ] = 500.0
     retention_days: Annotated[
-        int,
+        Annotated[int, Meta(ge=0)],
         Meta(
-            description="Days that raw rows are kept after their windows have closed; 0 keeps all",
-            ge=0,
+            description="Days that raw rows are kept after their windows have closed; 0 keeps all"
         ),
     ] = 0
     alert_url: Annotated[
@@ -130,20 +130,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         ),
     ] = "auto"
     session_idle_s: Annotated[
-        int,
-        Meta(
-            description="How long a user stays signed in to the dashboard without using it",
-            ge=60,
-            le=limits.LONGEST_SESSION_S,
-        ),
+        SessionSeconds,
+        Meta(description="How long a user stays signed in to the dashboard without using it"),
     ] = limits.SESSION_S
     session_max_s: Annotated[
-        int,
-        Meta(
-            description="How long after signing in a user must sign in again",
-            ge=60,
-            le=limits.LONGEST_SESSION_S,
-        ),
+        SessionSeconds, Meta(description="How long after signing in a user must sign in again")
     ] = limits.MAX_SESSION_S
     plan_within_s: Annotated[
         Seconds, Meta(description="How long the simulation of a traffic plan may take")

@@ -52,10 +52,8 @@ SegmentFloorTable = Annotated[
 ]
 Visitor = Annotated[
     dict[str, Annotated[str, Meta(max_length=limits.MAX_VALUE_CHARS)] | bool | float | None],
-    Meta(
-        max_length=4 * MAX_FEATURES,
-        description="What is known of the visitor: values of the pool's features",
-    ),
+    Meta(max_length=4 * MAX_FEATURES),
+    Meta(description="What is known of the visitor: values of the pool's features"),
 ]
 SlotWeights = Annotated[
     Literal["learn", "equal"]

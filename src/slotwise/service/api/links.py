@@ -38,11 +38,8 @@ from slotwise.service.records import LinkRecord, PoolSettings, compose
 
 Url = Annotated[
     str,
-    Meta(
-        pattern=limits.ADDRESS_PATTERN,
-        max_length=limits.MAX_URL_CHARS,
-        description="Where the link leads, on one of the pool's hosts",
-    ),
+    Meta(pattern=limits.ADDRESS_PATTERN, max_length=limits.MAX_URL_CHARS),
+    Meta(description="Where the link leads, on one of the pool's hosts"),
 ]
 Title = Annotated[
     str, Meta(max_length=limits.MAX_TITLE_CHARS, description="The text of the link on a page")
@@ -56,10 +53,8 @@ Metadata = Annotated[
 ]
 Group = Annotated[
     str,
-    Meta(
-        max_length=limits.MAX_GROUP_CHARS,
-        description="The advertiser, brand or category that rules of the pool are about",
-    ),
+    Meta(max_length=limits.MAX_GROUP_CHARS),
+    Meta(description="The advertiser, brand or category that rules of the pool are about"),
 ]
 StartsAt = Annotated[Time | None, Meta(description="The link is not shown before this time")]
 EndsAt = Annotated[Time | None, Meta(description="The link is not shown from this time on")]

@@ -22,11 +22,8 @@ class KeyBody(Strict, frozen=True, kw_only=True):
 
     scopes: Annotated[
         tuple[Scope, ...],
-        Meta(
-            min_length=1,
-            description="What the key may do",
-            extra_json_schema={"uniqueItems": True},
-        ),
+        Meta(min_length=1, extra_json_schema={"uniqueItems": True}),
+        Meta(description="What the key may do"),
     ]
     pool_id: (
         Annotated[Id, Meta(description="For scope page: the only pool that the key is for")] | None

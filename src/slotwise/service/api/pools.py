@@ -47,11 +47,8 @@ from slotwise.service.refusals import UnknownPool
 
 Host = Annotated[
     str,
-    Meta(
-        pattern=limits.HOST_PATTERN,
-        max_length=limits.MAX_HOST_CHARS,
-        description="host or host:port",
-    ),
+    Meta(pattern=limits.HOST_PATTERN, max_length=limits.MAX_HOST_CHARS),
+    Meta(description="host or host:port"),
 ]
 ClickFloor = Annotated[
     float, Meta(ge=0, lt=limits.MAX_SLOTS, description="Fewest expected clicks per page view")
@@ -67,18 +64,13 @@ Holdout = Annotated[float, Meta(ge=0, le=1, description="Share of uniformly rand
 Explore = Annotated[float, Meta(ge=0, le=1, description="Share of random links on every page")]
 Hosts = Annotated[
     tuple[Host, ...],
-    Meta(
-        min_length=1,
-        max_length=limits.MAX_HOSTS,
-        description="Where links may lead and the script may run",
-    ),
+    Meta(min_length=1, max_length=limits.MAX_HOSTS),
+    Meta(description="Where links may lead and the script may run"),
 ]
 Order = Annotated[
     tuple[Id, ...],
-    Meta(
-        max_length=limits.MAX_POOL_LINKS,
-        description="Links to show, in order, while the policy cannot choose",
-    ),
+    Meta(max_length=limits.MAX_POOL_LINKS),
+    Meta(description="Links to show, in order, while the policy cannot choose"),
 ]
 
 
