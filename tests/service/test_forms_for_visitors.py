@@ -36,7 +36,7 @@ def opened(path: Path) -> Service:
 def phone_page(service: Service) -> list[float]:
     installed: Any = service.decider.installed("home")
     known = installed.known_visitors.know({"device": "phone"})
-    return list(installed._visitors.probabilities(known.places))
+    return list(installed._visitors.rates(known.places, None).probabilities)
 
 
 def test_the_regression_learns_for_whom_and_logs_exact_propensities(tmp_path: Path) -> None:

@@ -179,7 +179,7 @@ def test_a_restart_goes_on_with_queues_pages_and_what_was_delivered(tmp_path: Pa
         installed = service.decider.installed("home")
         assert installed._visitors is not None
         known = installed.known_visitors.know({"country": "DE", "new": True})
-        return list(installed._visitors.probabilities(known.places))
+        return list(installed._visitors.rates(known.places, None).probabilities)
 
     before, page = everything(service), page_of(service)
     service.close()

@@ -362,7 +362,8 @@ def test_a_restart_shows_everybody_what_was_shown_before(tmp_path: Path) -> None
         assert installed._visitors is not None
         known = [installed.known_visitors.know(one) for one in said]
         return [
-            (one.segment, installed._visitors.probabilities(one.places).tolist()) for one in known
+            (one.segment, installed._visitors.rates(one.places, None).probabilities.tolist())
+            for one in known
         ]
 
     service.learner.learn(now_us + 61 * SECOND_US)

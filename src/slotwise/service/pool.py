@@ -241,6 +241,7 @@ def check_pool(
     `has_known`: its links start from imported counts, which the policy must be able to learn. A
     pool that ends must end later than `ends_after_us`.
     """
+    share, currency = "a share from 0 to 1", limits.CURRENCY_RULE
     check_all(
         partial(_check_id, "pool_id", pool.pool_id),
         partial(_check_range, "slots", pool.slots, 1, limits.MAX_SLOTS),
@@ -248,11 +249,11 @@ def check_pool(
         partial(
             _check_range, "max_revenue_micros", pool.max_revenue_micros, 1, limits.MAX_AMOUNT_MICROS
         ),
-        partial(_check_currency, pool.currency),
+        partial(_check, "currency", limits.is_currency(pool.currency), currency, pool.currency),
         partial(_check_range, "click_window_s", pool.click_window_s, 1, limits.MAX_WINDOW_S),
         partial(_check_range, "revenue_window_s", pool.revenue_window_s, 1, limits.MAX_WINDOW_S),
-        partial(_check_share, "holdout", pool.holdout),
-        partial(_check_share, "explore", pool.explore),
+        partial(_check, "holdout", 0 <= pool.holdout <= 1, share, pool.holdout),
+        partial(_check, "explore", 0 <= pool.explore <= 1, share, pool.explore),
         partial(_check_end, pool.until_us, ends_after_us),
         *(partial(_check_id, "fallback_order", link_id) for link_id in pool.fallback_order),
         partial(_check_pins, pool),
@@ -267,11 +268,9 @@ def check_pool(
 def check_link(link: LinkRecord) -> None:
     """Raise `InvalidInput` for the first rule that a link breaks."""
     _check_id("link_id", link.link_id)
-    if not link.url:
-        raise InvalidInput.of("url", "an address", link.url)
+    _check("url", bool(link.url), "an address", link.url)
     for name, text in (("title", link.title), ("group", link.group)):
-        if not limits.is_text(text):
-            raise InvalidInput.of(name, limits.TEXT_RULE, text)
+        _check(name, limits.is_text(text), limits.TEXT_RULE, text)
     for name, date_us in (("starts_at", link.starts_us), ("ends_at", link.ends_us)):
         if date_us < 0:
             raise InvalidInput.of(name, "a time after 1970", to_time(date_us).isoformat())
@@ -282,8 +281,8 @@ def check_link(link: LinkRecord) -> None:
 
 def check_rules(pool: Pool, rules: Sequence[PoolRule], now_us: int) -> None:
     """Raise `InvalidInput` for the first error in new rules of a pool."""
-    if len(rules) > limits.MAX_RULES:
-        raise InvalidInput.of("rules", f"at most {limits.MAX_RULES} rules", len(rules))
+    most = limits.MAX_RULES
+    _check("rules", len(rules) <= most, f"at most {most} rules", len(rules))
     groups, names = {link.group for link in pool.links.values()}, set()
     for rule in rules:
         if not limits.is_text(rule.name):
@@ -338,34 +337,25 @@ def check_known(pool: Pool, known: Mapping[str, Sequence[ImportedCounts]]) -> No
             raise InvalidInput.of("counts", rule, len(rows))
         for row in rows:
             _check_range("views", row.views, 0, limits.MAX_KNOWN_VIEWS)
-            if not 0 <= row.clicks <= row.views:
-                rule = f"from 0 to the views ({row.views}) of link {link_id}"
-                raise InvalidInput.of("clicks", rule, row.clicks)
-            if row.revenue_micros and not row.clicks:
-                rule = f"0 without clicks, for link {link_id}"
-                raise InvalidInput.of("revenue_micros", rule, row.revenue_micros)
+            rule = f"from 0 to the views ({row.views}) of link {link_id}"
+            _check("clicks", 0 <= row.clicks <= row.views, rule, row.clicks)
+            rule, has_clicks = f"0 without clicks, for link {link_id}", row.clicks > 0
+            _check("revenue_micros", has_clicks or not row.revenue_micros, rule, row.revenue_micros)
             _check_range("revenue_micros", row.revenue_micros, 0, limits.MAX_SUM_MICROS)
-            if not 0 < row.discount <= 1:
-                raise InvalidInput.of("discount", "more than 0 and at most 1", row.discount)
+            _check("discount", 0 < row.discount <= 1, "more than 0 and at most 1", row.discount)
     if any(known.values()) and pool.active:  # counts can be removed with every policy
         policy = pool.policy()
         if "views" not in policy.knowledge(policy.start(pool.problem())):
             raise InvalidInput.of("policy", LEARNS_FROM_COUNTS, pool.settings.policy)
 
 
+def _check(name: str, holds: bool, rule: str, value: object) -> None:
+    if not holds:
+        raise InvalidInput.of(name, rule, value)
+
+
 def _check_floor(name: str, floor: float, slots: int, of: str = "") -> None:
-    if not math.isfinite(floor) or not 0 <= floor < slots:
-        raise InvalidInput.of(name, f"at least 0 and below slots ({slots}){of}", floor)
-
-
-def _check_share(name: str, share: float) -> None:
-    if not 0 <= share <= 1:
-        raise InvalidInput.of(name, "a share from 0 to 1", share)
-
-
-def _check_currency(currency: str) -> None:
-    if not limits.is_currency(currency):
-        raise InvalidInput.of("currency", limits.CURRENCY_RULE, currency)
+    _check(name, 0 <= floor < slots, f"at least 0 and below slots ({slots}){of}", floor)
 
 
 def _check_end(until_us: int, after_us: int) -> None:
@@ -375,10 +365,8 @@ def _check_end(until_us: int, after_us: int) -> None:
 
 
 def _check_features(pool: PoolSettings) -> None:
-    n_values = sum(Features.of_json(pool.features).sizes)
-    if n_values > limits.MAX_ALL_VALUES:
-        rule = f"of at most {limits.MAX_ALL_VALUES} values in all"
-        raise InvalidInput.of("features", rule, n_values)
+    n_values, most = sum(Features.of_json(pool.features).sizes), limits.MAX_ALL_VALUES
+    _check("features", n_values <= most, f"of at most {most} values in all", n_values)
 
 
 def _check_slot_weights(pool: PoolSettings) -> None:
@@ -392,10 +380,8 @@ def _check_slot_weights(pool: PoolSettings) -> None:
 def _check_segment_floors(pool: PoolSettings) -> None:
     """Refuse floors of undeclared values, and a policy that does not support such floors."""
     floors = declared_floors(pool.segment_floors, pool.features)
-    n_floors = sum(len(of_values) for of_values in floors.values())
-    if n_floors > limits.MAX_SEGMENT_FLOORS:
-        rule = f"at most {limits.MAX_SEGMENT_FLOORS} floors in all"
-        raise InvalidInput.of("segment_floors", rule, n_floors)
+    n_floors, most = sum(map(len, floors.values())), limits.MAX_SEGMENT_FLOORS
+    _check("segment_floors", n_floors <= most, f"at most {most} floors in all", n_floors)
     for name, of_values in floors.items():
         for value, least in of_values.items():
             _check_floor("segment_floors", least, pool.slots, f" for {name} {value}")
@@ -406,10 +392,9 @@ def _check_pins(pool: PoolSettings) -> None:
     for pin in pool.pins:
         _check_id("pins", pin.link_id)
         _check_range("pins", pin.position, 1, pool.slots)
-        if pin.position in positions:
-            raise InvalidInput.of("pins", "one link for each position", pin.position)
-        if pin.link_id in link_ids:
-            raise InvalidInput.of("pins", "different links", pin.link_id)
+        free, is_new = pin.position not in positions, pin.link_id not in link_ids
+        _check("pins", free, "one link for each position", pin.position)
+        _check("pins", is_new, "different links", pin.link_id)
         positions.add(pin.position)
         link_ids.add(pin.link_id)
 
@@ -458,13 +443,11 @@ def _check_policy(pool: PoolSettings, n_active_links: int, *, has_known: bool) -
 
 
 def _check_id(name: str, value: str) -> None:
-    if not limits.is_id(value):
-        raise InvalidInput.of(name, limits.ID_RULE, value)
+    _check(name, limits.is_id(value), limits.ID_RULE, value)
 
 
 def _check_range(name: str, value: int, lowest: int, highest: int) -> None:
-    if not lowest <= value <= highest:
-        raise InvalidInput.of(name, f"from {lowest} to {highest}", value)
+    _check(name, lowest <= value <= highest, f"from {lowest} to {highest}", value)
 
 
 MICROS = 1_000_000

@@ -186,12 +186,8 @@ def _wanted(
     context: ServiceContext, pool_id: str
 ) -> tuple[str, Hashable, Callable[[], DashboardPool]]:
     """Return the name of the pool's picture, the state it must show and how it is made."""
-    service = context.service
-    links_changed_us = max(
-        (link.changed_us for link in service.directory.links(pool_id)), default=0
-    )
-    state = (service.directory.pool(pool_id).changed_us, links_changed_us, service.notes.n_changes)
-    now_us = context.clock_us()
+    service, now_us = context.service, context.clock_us()
+    state = (service.directory.revision(pool_id), service.notes.n_changes)
     return (
         pool_id,
         state,

@@ -216,7 +216,7 @@ class InstalledVersion:
             return self.shown_probabilities()
         with self._ruling:
             ruled = self._rest(self._usual_constraints).ruled
-            return self._visitors.probabilities(self.known_visitors.places(visitor), ruled)
+            return self._visitors.rates(self.known_visitors.places(visitor), ruled).probabilities
 
     def rates_of_kinds(self, n_kinds: int) -> list[tuple[float, VisitorPage]]:
         """Return the share and the rates of the version's most frequent kinds of visitors."""

@@ -390,7 +390,7 @@ class VisitorMixes:
             others=random_share if isinstance(random_share, float) else 0.0,
         )
 
-    def rates(self, visitor: Sequence[int], ruled: RuledPage | None = None) -> VisitorPage:
+    def rates(self, visitor: Sequence[int], ruled: RuledPage | None) -> VisitorPage:
         """Return every link's expected outcomes for a visitor, and the page without constraints."""
         n_slots = min(self._pool.slots, len(self._link_ids))
         places = np.array(visitor, np.int64)
@@ -405,10 +405,6 @@ class VisitorMixes:
         return VisitorPage(
             explored_within(probabilities, self._pool.explore, random), value, clicks
         )
-
-    def probabilities(self, visitor: Sequence[int], ruled: RuledPage | None = None) -> Floats:
-        """Return the probability of every link on the page of a visitor without constraints."""
-        return self.rates(visitor, ruled).probabilities
 
 
 def explored_within(probabilities: Floats, explore: float, random: Floats | None) -> Floats:

@@ -18,7 +18,6 @@ import psycopg
 from psycopg import Connection, Cursor, errors
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from sqlalchemy import (
-    BigInteger,
     Boolean,
     Column,
     Float,
@@ -52,17 +51,12 @@ ENGINE = Engine(
 _ESCAPES = (rb"\u", rb"\n", rb"\r", rb"\t", rb"\b", rb"\f")
 
 
+_ARRAYS = {Boolean: "boolean[]", Integer: "bigint[]", Float: "float8[]", LargeBinary: "bytea[]"}
+
+
 def _array_type(column: Column[Any]) -> str:
-    match column.type:
-        case Boolean():
-            return "boolean[]"
-        case Integer() | BigInteger():
-            return "bigint[]"
-        case Float():
-            return "float8[]"
-        case LargeBinary():
-            return "bytea[]"
-    return "text[]"
+    arrays = (array for kind, array in _ARRAYS.items() if isinstance(column.type, kind))
+    return next(arrays, "text[]")
 
 
 @cache
