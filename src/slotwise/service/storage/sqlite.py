@@ -8,7 +8,7 @@ import sqlite3
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
-from itertools import chain
+from functools import cache
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -21,7 +21,6 @@ from sqlalchemy.pool import NullPool
 
 from slotwise.errors import UnsupportedState
 from slotwise.service.refusals import StoreInUse, StoreUnavailable
-from slotwise.service.storage import schema
 from slotwise.service.storage.contract import Operation
 from slotwise.service.storage.migrations import upgrade
 from slotwise.service.storage.schema import Row, row_columns
@@ -45,25 +44,11 @@ ENGINE = Engine(
 )
 
 
-def _values(table: Table, n_rows: int = 1) -> str:
+@cache
+def _insert(table: Table, end: str) -> str:
     names = row_columns(table)
-    row = f"({', '.join('?' * len(names))})"
-    return f"INSERT INTO {table.name} ({', '.join(names)}) VALUES {', '.join([row] * n_rows)}"
-
-
-_SIZES = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128)
-_RAW = (
-    schema.decisions,
-    schema.clicks,
-    schema.conversions,
-    schema.adjustments,
-    schema.refusals,
-)
-_INSERT_MANY = {
-    table.name: {n: f"{_values(table, n)} ON CONFLICT DO NOTHING" for n in _SIZES} for table in _RAW
-}
-"""By table and number of rows, increasing. Existing rows are not changed."""
-_INSERT = {table.name: _values(table) for table in schema.metadata.sorted_tables}
+    marks = ", ".join("?" * len(names))
+    return f"INSERT INTO {table.name} ({', '.join(names)}) VALUES ({marks}) {end}"
 
 
 class SqliteSession(SqlSession):
@@ -75,23 +60,6 @@ class SqliteSession(SqlSession):
         """Return ids as JSON text."""
         return msgspec.json.encode(ids).decode()
 
-    def insert(self, table: Table, new: Sequence[Row]) -> int:
-        """Insert in few statements: Python may switch threads after each, which takes time.
-
-        A statement takes a fixed number of rows. When there are fewer, the last row is repeated;
-        the copies conflict with it and are ignored.
-        """
-        if table.name not in _INSERT_MANY:
-            return super().insert(table, new)
-        by_size, rest, n_new = _INSERT_MANY[table.name], list(new), 0
-        while rest:
-            many, rest = rest[: max(by_size)], rest[max(by_size) :]
-            n_rows = next(n for n in by_size if n >= len(many))
-            many += many[-1:] * (n_rows - len(many))
-            values = tuple(chain.from_iterable(many))
-            n_new += self._connection.execute(by_size[n_rows], values).rowcount
-        return n_new
-
     def damage(self) -> str:
         """Return the damage that SQLite finds in its file, or an empty text."""
         [(found,)] = self.fetch("PRAGMA integrity_check(1)")
@@ -101,7 +69,7 @@ class SqliteSession(SqlSession):
         return closing(self._connection.cursor())
 
     def _write(self, table: Table, end: str, new: Sequence[Row]) -> int:
-        return int(self._connection.executemany(f"{_INSERT[table.name]} {end}", new).rowcount)
+        return int(self._connection.executemany(_insert(table, end), new).rowcount)
 
 
 _PRAGMAS = (
