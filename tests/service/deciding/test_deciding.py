@@ -13,7 +13,6 @@ import pytest
 from scipy import stats
 
 from slotwise.errors import InvalidInput
-from slotwise.service.deciding import page_mix
 from slotwise.service.deciding.decider import MAX_LATEST
 from slotwise.service.deciding.installed_version import MAX_CACHED_CONSTRAINTS
 from slotwise.service.pool_version import Shown
@@ -366,10 +365,7 @@ def test_only_pages_that_were_seen_count_as_shown_with_what_was_on_them(service:
     assert shown["l5"] == 10
 
 
-def test_pages_are_counted_across_the_blocks_they_are_counted_in(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(page_mix, "MAX_TABLE", 0)  # else mixes count
+def test_pages_are_counted_across_the_blocks_they_are_counted_in(service: Service) -> None:
     pages = [service.decider.decide("home", T0 + k) for k in range(2 * MAX_LATEST + 3)]
     assert len(service.decider._shown["home"].latest) == 3  # bounded, whether or not it is read
     shown = Counter(link_id for page in pages for link_id in links_of(page))
@@ -377,7 +373,7 @@ def test_pages_are_counted_across_the_blocks_they_are_counted_in(
     assert service.decider.take_shown("home").links == {}
 
 
-def test_pages_that_mixes_count_are_those_decided_and_seen(
+def test_pages_that_count_are_those_decided_and_seen(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service.directory.put_pool(pool(holdout=0.3), "test", T0).result()
@@ -404,6 +400,5 @@ def test_pages_that_mixes_count_are_those_decided_and_seen(
             take("home")
         if k in (600, 1_200):
             service.directory.put_pool(pool(holdout=0.1 + k / 1e4), "test", T0 + k).result()
-    assert decider._shown["home"].mixes
     take("home")
     assert taken == shown

@@ -213,14 +213,12 @@ class ShownSince:
     """The pages that one pool has shown since the last version; not thread-safe.
 
     A page view only adds to `latest`. The caller that makes it longer than `MAX_LATEST` calls
-    `count`. Mixes that are drawn from often count their pages themselves.
+    `count`.
     """
 
     def __init__(self) -> None:
         self.latest: list[DecisionRecord] = []
         """Pages that are not counted yet."""
-        self.mixes: set[PageMix] = set()
-        """Mixes that have counted pages."""
         self._counted: Counter[str] = Counter()
         self._views: deque[DecisionRecord] = deque(maxlen=MAX_VIEWS)
 
@@ -230,13 +228,8 @@ class ShownSince:
         self._counted.update(map(_link_id, chain.from_iterable(map(_shown, latest))))
         self._views.extend(decision for decision in latest if decision.segment)
 
-    def take_counts(self) -> None:
-        """Collect the counts of the mixes; no other thread may draw from them meanwhile."""
-        for mix in self.mixes:
-            self._counted.update(mix.take_shown())
-
     def sum(self) -> Shown:
-        """Return what was shown, after `take_counts`."""
+        """Return what was shown."""
         self.count()
         return Shown(self._counted, self._views)
 
@@ -311,8 +304,6 @@ class Decider:
         """Return what a pool has shown since the last call."""
         with self._lock:
             shown = self._shown.pop(pool_id, None)
-            if shown is not None:
-                shown.take_counts()
         return Shown({}) if shown is None else shown.sum()
 
     def installed(self, pool_id: str) -> InstalledVersion:
@@ -428,7 +419,7 @@ class Decider:
         asked = self._asked(pool_id, (), (), slots, visitor)
         pages = self._pages(asked)
         with self._lock:
-            decision, _ = self._draw_within_budget(asked, pages, now_us, None)
+            decision = self._draw_within_budget(asked, pages, now_us, None)
             slots_of = self._hard_slots(asked.installed, decision)
             if any(slots_of.values()):
                 waiting = self._proposed.setdefault(pool_id, {})
@@ -500,8 +491,8 @@ class Decider:
     def _decide(self, asked: _Asked, now_us: int, decision_id: str | None) -> DecisionRecord:
         pages = asked.pages or self._pages(asked)
         with self._lock:
-            decision, pages = self._draw_within_budget(asked, pages, now_us, decision_id)
-            self._count_shown(decision, pages[decision.holdout])
+            decision = self._draw_within_budget(asked, pages, now_us, decision_id)
+            self._count_shown(decision)
             if decision_id is not None:
                 self._by_id.remember(decision)
         self._committer.append(AppendDecision(decision))
@@ -509,7 +500,7 @@ class Decider:
 
     def _draw_within_budget(
         self, asked: _Asked, pages: _Pages, now_us: int, decision_id: str | None
-    ) -> tuple[DecisionRecord, _Pages]:
+    ) -> DecisionRecord:
         """Draw a page within the hard budgets, and count it; the caller has the lock."""
         decision = self._draw(asked, pages, now_us, decision_id)
         while asked.installed.hard and (spent := self._spent(asked.installed, decision)):
@@ -517,7 +508,7 @@ class Decider:
             asked = asked._replace(installed=self._install_again(asked.installed, now_us, spent))
             pages = self._pages(asked)
             decision = self._draw(asked, pages, now_us, decision_id)
-        return decision, pages
+        return decision
 
     @staticmethod
     def _hard_slots(installed: InstalledVersion, decision: DecisionRecord) -> dict[str, int]:
@@ -619,16 +610,10 @@ class Decider:
             key_id,
         )
 
-    def _count_shown(
-        self, decision: DecisionRecord, page: PageMix | HoldoutMix | None = None
-    ) -> None:
-        """Count a page, in the mix that it was just drawn from if that can count."""
+    def _count_shown(self, decision: DecisionRecord) -> None:
         shown = self._shown.get(decision.pool_id)
         if shown is None:
             shown = self._shown[decision.pool_id] = ShownSince()
-        if isinstance(page, PageMix) and not decision.segment and page.count_drawn():
-            shown.mixes.add(page)
-            return
         shown.latest.append(decision)
         if len(shown.latest) >= MAX_LATEST:
             shown.count()

@@ -27,8 +27,6 @@ from slotwise.service.pool_version import PagesForVisitors
 from slotwise.service.records import FloorState, PoolSettings, ShownLink
 
 MAX_AHEAD = 128
-MAX_TABLE = 200_000
-"""Links times slots of a page up to which the links at all positions are cached in one array."""
 
 
 @compiled
@@ -122,9 +120,6 @@ class PageMix:
         self._shown = [
             _LinksAt(position, link_ids, self._logged) for position in range(1, self._n_free + 1)
         ]
-        self._table: _ShownTable | None = None
-        self._shown_rows: list[int] = []
-        """Which of the latest pages were shown; the table counts them in one batch."""
         self._mix = _arrange(probabilities, self._n_free)
         n_sure, n_open, n_tied, _ = self._mix.sizes.tolist()
         self._n_ahead = 1
@@ -157,7 +152,6 @@ class PageMix:
         if self._certain is not None:
             return self._certain
         if not self._ahead:
-            self._count_rows()
             if self._groups is None:
                 pages = np.zeros((self._n_ahead, len(self._drawn)), np.int64)
                 switching(draw_pages)(self._mix, rng, pages, self._drawn)
@@ -168,46 +162,16 @@ class PageMix:
                 pages, is_random = self._order.assign(self._free, pages, rng)
             if self._pinned:  # slot weights are learned from pages without pins
                 is_random = [False] * len(pages)
-            self._ahead = list(zip(self._arrange_pages(pages), is_random, strict=True))
+            arranged = map(self._arrange_page, pages.tolist())
+            self._ahead = list(zip(arranged, is_random, strict=True))
             self._n_ahead = min(2 * self._n_ahead, MAX_AHEAD)
         return self._ahead.pop()
-
-    def count_drawn(self) -> bool:
-        """Count the page drawn last as shown; return False if the caller has to count it."""
-        if self._table is None:
-            return False
-        self._shown_rows.append(len(self._ahead))
-        return True
-
-    def take_shown(self) -> dict[str, int]:
-        """Return how often each link was on the pages counted since the last call."""
-        if self._table is None:
-            return {}
-        self._count_rows()
-        n_shown = self._table.take_shown()
-        places = np.flatnonzero(n_shown)
-        names = [self._link_ids[place] for place in places.tolist()]
-        return dict(zip(names, n_shown[places].tolist(), strict=True))
-
-    def _count_rows(self) -> None:
-        if self._table is not None and self._shown_rows:
-            self._table.count(self._shown_rows)
-            self._shown_rows = []
 
     def _in_page_order(self, pages: Places) -> Places:
         """Return the links of each page, one page a row, in page order."""
         if self._ranks is not None and self._by_score is not None:
             return self._by_score[np.sort(self._ranks[pages], axis=1)]
         return pages
-
-    def _arrange_pages(self, pages: Places) -> list[tuple[ShownLink, ...]]:
-        """Make pages from indices of links; in one batch for a mix that is drawn from often."""
-        is_small = pages.shape[1] * len(self._link_ids) <= MAX_TABLE
-        if is_small and len(pages) == MAX_AHEAD and self._table is None and not self._pinned:
-            self._table = _ShownTable(self._shown, len(self._link_ids))
-        if self._table is not None:
-            return self._table.pages(pages)
-        return list(map(self._arrange_page, pages.tolist()))
 
     def _arrange_page(self, places: list[int]) -> tuple[ShownLink, ...]:
         if not self._pinned:
@@ -238,39 +202,6 @@ class _LinksAt(dict[int, ShownLink]):
         shown = ShownLink(self._link_ids[place], self._position, self._logged[place])
         self[place] = shown
         return shown
-
-
-class _ShownTable:
-    """The links at all positions in one array, from which numpy makes many pages at once."""
-
-    def __init__(self, at: Sequence[_LinksAt], n_links: int) -> None:
-        self._at = at
-        self._n_links = n_links
-        self._first = np.arange(len(at)) * n_links
-        self._links = np.empty(len(at) * n_links, object)
-        self._is_made = np.zeros(len(at) * n_links, bool)
-        self._latest = np.zeros((0, len(at)), np.int64)
-        self._n_shown = np.zeros(n_links, np.int64)
-
-    def count(self, rows: list[int]) -> None:
-        """Count some of the latest pages as shown."""
-        self._n_shown += np.bincount(self._latest[rows].ravel(), minlength=self._n_links)
-
-    def take_shown(self) -> Places:
-        """Return how often each link was shown since the last call."""
-        n_shown, self._n_shown = self._n_shown, np.zeros(self._n_links, np.int64)
-        return n_shown
-
-    def pages(self, places: Places) -> list[tuple[ShownLink, ...]]:
-        """Return the pages of these indices of links, one page a row."""
-        self._latest = places
-        cells = places + self._first
-        missing = cells[~self._is_made[cells]]
-        for cell in missing.tolist():
-            position, place = divmod(cell, self._n_links)
-            self._links[cell] = self._at[position][place]
-        self._is_made[missing] = True
-        return list(map(tuple, self._links[cells].tolist()))
 
 
 def _arrange(probabilities: Floats, n_slots: int) -> Mix:
