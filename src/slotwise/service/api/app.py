@@ -24,7 +24,6 @@ from slotwise.service.api import (
     dashboard,
     decide,
     events,
-    imported_counts,
     links,
     notes,
     ofrep,
@@ -123,7 +122,7 @@ def openapi(context: ServiceContext, request: Request) -> Answer:
 
 
 _RESOURCES = (
-    *(pools, links, imported_counts, pool_rules, decide, ofrep, proposals, events, clicks, reports),
+    *(pools, links, pool_rules, decide, ofrep, proposals, events, clicks, reports),
     *(traffic_plans, pool_keys, notes, dashboard, sign_in),
 )
 ALL_OPERATIONS: tuple[Operation, ...] = (

@@ -1,4 +1,4 @@
-"""Links of a pool: added, changed and retired while the pool runs.
+"""Links of a pool: added, changed and retired while the pool runs, and their imported counts.
 
 Used by `app` and `pool_rules`.
 """
@@ -9,7 +9,8 @@ import asyncio
 import csv
 import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 
@@ -17,7 +18,7 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import replace
 
-from slotwise.errors import InvalidInput
+from slotwise.errors import InvalidInput, MissingData
 from slotwise.service import limits
 from slotwise.service.api.bodies import (
     LinkId,
@@ -33,8 +34,9 @@ from slotwise.service.api.context import Operations, Request, ServiceContext
 from slotwise.service.http.exchange import Answer
 from slotwise.service.http.problems import FieldError, RequestProblem, broken_rule
 from slotwise.service.http.routing import links_to
-from slotwise.service.pool import check_link
+from slotwise.service.pool import check_link, read_known_table
 from slotwise.service.records import LinkRecord, PoolSettings, compose
+from slotwise.service.refusals import UnknownLink
 
 Url = Annotated[
     str,
@@ -447,3 +449,73 @@ def _check_line(link: LinkRecord, pool: PoolSettings) -> None:
         raise InvalidInput.of("metadata", rule, len(link.metadata))
     check_destination(link.url, pool.allowed_hosts)
     check_link(link)
+
+
+class KnownBody(Strict, frozen=True, kw_only=True):
+    """A table of known counts."""
+
+    csv: Annotated[
+        str,
+        Meta(
+            description="The first line names the columns `link`, `views`, `clicks` and, if you "
+            "like, `revenue`; any other column is a feature of the pool"
+        ),
+    ]
+    discount: Annotated[
+        float,
+        Meta(gt=0, le=1, description="Weight of an imported view, in views of the pool"),
+    ] = 1.0
+
+
+class KnownRow(msgspec.Struct, frozen=True, kw_only=True):
+    """Counts of one link, for visitors with these values."""
+
+    link_id: str
+    views: int
+    clicks: int
+    revenue_micros: int
+    visitor: dict[str, str]
+    discount: float
+
+
+class KnownRows(msgspec.Struct, frozen=True):
+    """Counts that the policy of a pool learns before its first page."""
+
+    known: list[KnownRow]
+
+
+@OPERATIONS.add(
+    "POST /v1/pools/{pool_id}/known-counts",
+    "admin",
+    body=KnownBody,
+    example={"csv": "link,views,clicks,revenue\nl1,1000,30,900", "discount": 0.2},
+)
+async def import_counts(context: ServiceContext, request: Request) -> KnownRows:
+    """Import known views, clicks and revenue of links."""
+    body: KnownBody = request.body
+    pool = context.service.directory.pool(request.path_values["pool_id"])
+
+    def check_and_store() -> Future[list[LinkRecord]]:
+        known = read_known_table(body.csv, pool, body.discount)
+        by, now_us = request.caller(), context.clock_us()
+        return context.service.directory.put_known(pool.pool_id, known, by, now_us)
+
+    try:
+        # Not on the event loop: the check starts the policy, which may have to be compiled first.
+        loop = asyncio.get_running_loop()
+        stored = await loop.run_in_executor(context.change_threads, check_and_store)
+    except (InvalidInput, MissingData, UnknownLink) as error:
+        raise broken_rule(str(error), "/csv") from None
+    links = await asyncio.wrap_future(stored)
+    return _rows(links)
+
+
+@OPERATIONS.add("GET /v1/pools/{pool_id}/known-counts", "read")
+def known_counts(context: ServiceContext, request: Request) -> KnownRows:
+    """Read the imported counts of a pool."""
+    return _rows(context.service.directory.links(request.path_values["pool_id"]))
+
+
+def _rows(links: Iterable[LinkRecord]) -> KnownRows:
+    known = [(link, one) for link in links for one in link.start_counts]
+    return KnownRows([compose(KnownRow, one, link) for link, one in known])
