@@ -5,6 +5,7 @@ Used by `internals`.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -22,7 +23,26 @@ cgutils: Any = core.cgutils
 ir: Any = cgutils.ir
 types: Any = core.types
 
-DOUBLE, INT = ir.DoubleType(), ir.IntType(64)
+DOUBLE, INT, WIDE = ir.DoubleType(), ir.IntType(64), ir.IntType(128)
+
+NEXT_DOUBLE = ir.FunctionType(DOUBLE, [INT])
+PCG64 = "slotwise_pcg64_next_double"
+"""The function of numpy's default generator; stored machine code knows it by this name."""
+MULTIPLIER = 0x2360ED051FC65DA44385DF649FCCF645
+"""The factor of a step of PCG64 (O'Neill 2014)."""
+
+
+def _address_of_pcg64() -> int:
+    """Return the address of that function, or 1 if this numpy stores the state differently."""
+    generator = np.random.PCG64(1)
+    state = ctypes.c_uint64.from_address(generator.ctypes.state_address).value
+    known = generator.state["state"]
+    expected = b"".join(known[name].to_bytes(16, "little") for name in ("state", "inc"))
+    address = ctypes.cast(generator.ctypes.next_double, ctypes.c_void_p).value
+    return address if address and ctypes.string_at(state, 32) == expected else 1
+
+
+core.codegen.ll.add_symbol(PCG64, _address_of_pcg64())  # type: ignore[attr-defined]
 
 
 def numbers_of(context: Any, builder: Builder, signature: Any, arguments: Any, place: int) -> Any:
@@ -330,17 +350,91 @@ def _below_code(context: Any, builder: Builder, signature: Any, arguments: Any) 
     return context.make_tuple(builder, signature.return_type, [whole, count.get()])
 
 
+class _Generator:
+    """A random generator in compiled code, given as such or as the two addresses of a `Chance`."""
+
+    def __init__(self, context: Any, builder: Builder, kind: Any, generator: Any) -> None:
+        self._builder = builder
+        if isinstance(kind, types.BaseTuple):
+            self._state, self._address = cgutils.unpack_tuple(builder, generator)
+        else:
+            whole = cgutils.create_struct_proxy(kind)(context, builder, generator)
+            inside = context.data_model_manager[kind].get_member_fe_type("bit_generator")
+            bits = cgutils.create_struct_proxy(inside)(context, builder, whole.bit_generator)
+            self._state, self._address = bits.state, bits.fnptr_next_double
+
+    def next(self) -> Any:
+        """Return the next number."""
+        function = self._builder.inttoptr(self._address, NEXT_DOUBLE.as_pointer())
+        return self._builder.call(function, [self._state])
+
+    def is_pcg64(self) -> Any:
+        """Return whether this is PCG64, whose numbers are computed without a call."""
+        builder = self._builder
+        function = cgutils.get_or_insert_function(builder.module, NEXT_DOUBLE, PCG64)
+        return builder.icmp_unsigned("==", self._address, builder.ptrtoint(function, INT))
+
+    def pcg64(self) -> tuple[Any, Any, Any]:
+        """Return where PCG64 stores its state, the state, and the term that a step adds."""
+        builder = self._builder
+        place = builder.load(builder.inttoptr(self._state, WIDE.as_pointer().as_pointer()))
+        term = builder.load(builder.gep(place, [ir.Constant(INT, 1)]), align=8)
+        return place, builder.load(place, align=8), term
+
+
+def _stepped(builder: Builder, state: Any, term: Any, n_steps: int) -> Any:
+    """Return a state of PCG64 after some steps, each from s to MULTIPLIER * s + term."""
+    powers = [pow(MULTIPLIER, power, 2**128) for power in range(n_steps + 1)]
+    terms = builder.mul(term, ir.Constant(WIDE, sum(powers[:-1]) % 2**128))
+    return builder.add(builder.mul(state, ir.Constant(WIDE, powers[-1])), terms)
+
+
+def _uniform_of(builder: Builder, state: Any) -> Any:
+    """Return the number of a state of PCG64: its halves joined, rotated by its first six bits."""
+    high, low = builder.lshr(state, ir.Constant(WIDE, 64)), builder.trunc(state, INT)
+    high = builder.trunc(high, INT)
+    mixed, turn = builder.xor(high, low), builder.lshr(high, ir.Constant(INT, 58))
+    back = builder.and_(builder.neg(turn), ir.Constant(INT, 63))
+    bits = builder.or_(builder.lshr(mixed, turn), builder.shl(mixed, back))
+    number = builder.sitofp(builder.lshr(bits, ir.Constant(INT, 11)), DOUBLE)
+    return builder.fmul(number, ir.Constant(DOUBLE, 2.0**-53))
+
+
 def _uniform_code(context: Any, builder: Builder, signature: Any, arguments: Any) -> Any:
-    kind = signature.args[0]
-    if isinstance(kind, types.BaseTuple):
-        state, address = cgutils.unpack_tuple(builder, arguments[0])
-    else:
-        whole = cgutils.create_struct_proxy(kind)(context, builder, arguments[0])
-        inside = context.data_model_manager[kind].get_member_fe_type("bit_generator")
-        bits = cgutils.create_struct_proxy(inside)(context, builder, whole.bit_generator)
-        state, address = bits.state, bits.fnptr_next_double
-    draw = ir.FunctionType(DOUBLE, [INT]).as_pointer()
-    return builder.call(builder.inttoptr(address, draw), [state])
+    rng = _Generator(context, builder, signature.args[0], arguments[0])
+    drawn = Tally(builder, ir.Constant(DOUBLE, 0.0))
+    with builder.if_else(rng.is_pcg64(), likely=True) as (known, other):
+        with known:
+            place, state, term = rng.pcg64()
+            state = _stepped(builder, state, term, 1)
+            builder.store(state, place, align=8)
+            drawn.set(_uniform_of(builder, state))
+        with other:
+            drawn.set(rng.next())
+    return drawn.get()
+
+
+def _pairs_code(context: Any, builder: Builder, signature: Any, arguments: Any) -> Any:
+    rng = _Generator(context, builder, signature.args[0], arguments[0])
+    rows = [numbers_of(context, builder, signature, arguments, k) for k in (1, 2)]
+    n_pairs = arguments[3]
+    with builder.if_else(rng.is_pcg64(), likely=True) as (known, other):
+        with known:
+            # two chains of steps, so that a number does not wait for the one before it
+            place, state, term = rng.pcg64()
+            last = Tally(builder, state)
+            chains = [Tally(builder, _stepped(builder, state, term, k)) for k in (1, 2)]
+            with cgutils.for_range(builder, n_pairs) as loop:
+                last.set(chains[1].get())
+                for row, chain in zip(rows, chains, strict=True):
+                    number = _uniform_of(builder, chain.get())
+                    builder.store(number, builder.gep(row, [loop.index]))
+                    chain.set(_stepped(builder, chain.get(), term, 2))
+            builder.store(last.get(), place, align=8)
+        with other, cgutils.for_range(builder, n_pairs) as loop:
+            for row in rows:
+                builder.store(rng.next(), builder.gep(row, [loop.index]))
+    return context.get_dummy_value()
 
 
 _NEIGHBOURS = types.Tuple((types.float64, types.float64, types.int64))
@@ -356,5 +450,6 @@ CODE: dict[str, tuple[Any, Codegen]] = {
     "list_at_least": (types.int64, _list_code),
     "sum_below": (types.Tuple((types.float64, types.int64)), _below_code),
     "next_uniform": (types.float64, _uniform_code),
+    "draw_pairs": (types.none, _pairs_code),
 }
 """What each vector pass returns, and the function that writes its code."""
