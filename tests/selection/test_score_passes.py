@@ -9,11 +9,12 @@ import pytest
 from numpy.typing import NDArray
 
 from slotwise.compile import compiled_first, hot
-from slotwise.compile.decorators import LANES, WORD, options_of
+from slotwise.compile.decorators import LANES, WINDOW, WORD, options_of
 from slotwise.selection import passes
 from slotwise.selection.passes import (
     LINE,
     aligned_zeros,
+    first_above,
     list_at_least,
     neighbours,
     page_sums,
@@ -61,6 +62,12 @@ def compiled_list(
     value: Floats, clicks: Floats, n: int, cut: float, listed: Links, first: Floats, second: Floats
 ) -> int:
     return list_at_least(value, clicks, n, 1.0, 0.7, cut, listed, first, second)
+
+
+@compiled_first
+@hot
+def compiled_above(sums: Floats, start: int, bound: float) -> int:
+    return first_above(sums, start, bound)
 
 
 def padded(n_links: int, seed: int) -> tuple[Floats, Floats, Floats]:
@@ -141,6 +148,17 @@ def test_scores_that_are_counted_at_once(n_links: int) -> None:
         assert np.all(rooms[0][n_links:] == -np.inf)
 
 
+@pytest.mark.parametrize("n_sums", [1, 5, WINDOW, WINDOW + 1, 290])
+def test_the_first_sum_above_a_bound(n_sums: int) -> None:
+    sums = np.zeros(n_sums + WINDOW)
+    sums[:n_sums] = np.cumsum(np.random.default_rng(n_sums).random(n_sums) < 0.5) + 1.0
+    for start in range(n_sums):
+        for bound in (0.0, sums[n_sums - 1] / 2, sums[n_sums - 1] - 0.5):
+            expected = start + int(np.argmax(sums[start:] > bound))
+            assert compiled_above(sums, start, bound) == expected
+            assert first_above(sums, start, bound) == expected
+
+
 def _is_vector_pass(value: Any) -> bool:
     options = options_of(value)
     return options is not None and options.is_vector_pass
@@ -150,7 +168,7 @@ def test_every_pass_is_compared() -> None:
     found = {name for name, value in vars(passes).items() if _is_vector_pass(value)}
     # sums of weights are compared with their policy, in test_exponential_weights
     compared = {"list_at_least", "neighbours", "page_sums", "score_all", "split_page", "sum_below"}
-    assert found == compared
+    assert found == {"first_above", *compared}
 
 
 def test_aligned_zeros_start_with_a_line_of_memory() -> None:

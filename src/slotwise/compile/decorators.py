@@ -24,6 +24,8 @@ int64: Any = np.int64
 
 LANES = 16
 """Numbers in a block, which vector passes handle at once."""
+WINDOW = 32
+"""Numbers that a search for the first large one compares at once."""
 WORD = 64
 """Numbers whose comparison fills a machine word; a whole number of blocks."""
 

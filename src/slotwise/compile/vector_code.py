@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numba import core
 
-from slotwise.compile.decorators import LANES, WORD
+from slotwise.compile.decorators import LANES, WINDOW, WORD
 
 Builder = Any
 Codegen = Callable[[Any, Builder, Any, Any], Any]
@@ -350,6 +350,23 @@ def _below_code(context: Any, builder: Builder, signature: Any, arguments: Any) 
     return context.make_tuple(builder, signature.return_type, [whole, count.get()])
 
 
+def _above_code(context: Any, builder: Builder, signature: Any, arguments: Any) -> Any:
+    sums = numbers_of(context, builder, signature, arguments, 0)
+    start, bound = arguments[1:]
+    bounds, size = splat(builder, bound, WINDOW), ir.Constant(INT, WINDOW)
+    at = Tally(builder, builder.sub(start, size))
+    body, end = (builder.append_basic_block(name) for name in ("window", "found"))
+    builder.branch(body)
+    builder.position_at_end(body)
+    at.set(builder.add(at.get(), size))
+    is_above = builder.fcmp_ordered(">", load(builder, sums, at.get(), WINDOW), bounds)
+    bits = builder.bitcast(is_above, ir.IntType(WINDOW))
+    builder.cbranch(builder.icmp_unsigned("==", bits, ir.Constant(bits.type, 0)), body, end)
+    builder.position_at_end(end)
+    place = builder.cttz(bits, ir.Constant(ir.IntType(1), 1))
+    return builder.add(at.get(), builder.zext(place, INT))
+
+
 class _Generator:
     """A random generator in compiled code, given as such or as the two addresses of a `Chance`."""
 
@@ -449,6 +466,7 @@ CODE: dict[str, tuple[Any, Codegen]] = {
     "split_page": (types.UniTuple(types.int64, 2), _split_code),
     "list_at_least": (types.int64, _list_code),
     "sum_below": (types.Tuple((types.float64, types.int64)), _below_code),
+    "first_above": (types.int64, _above_code),
     "next_uniform": (types.float64, _uniform_code),
     "draw_pairs": (types.none, _pairs_code),
 }

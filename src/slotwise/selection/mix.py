@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from slotwise.arrays import Floats, Links, Whole
 from slotwise.compile import nan_check
+from slotwise.compile.decorators import WINDOW
 
 INTEGRAL = 1e-9
 """Probabilities this close to 0 or 1 are 0 or 1."""
@@ -47,8 +48,8 @@ def new_places(n_links: int) -> Links:
 
 
 def new_sums(n_links: int) -> Floats:
-    """Return the buffer `sums` for `n_links` open links."""
-    return np.zeros(n_links + 1)
+    """Return the buffer `sums` for `n_links` open links; a search reads a window beyond them."""
+    return np.zeros(n_links + 1 + WINDOW)
 
 
 def new_mix(n_links: int) -> Mix:

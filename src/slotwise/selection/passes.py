@@ -198,6 +198,19 @@ def list_marked(marks: NDArray[np.bool_], listed: Links) -> int:
     return count
 
 
+@vector_pass
+def first_above(sums: Floats, start: int, bound: float) -> int:
+    """Return the first place from `start` on whose sum exceeds `bound`; there must be one.
+
+    A search one by one ends with a branch that the processor predicts wrongly, which costs more
+    than comparing a window of sums. `sums` must have a window more than are searched.
+    """
+    place = start
+    while sums[place] <= bound:
+        place += 1
+    return place
+
+
 @inner
 def running_sums(entries: Floats, n_entries: int, n_slots: int, sums: Floats, places: Links) -> int:
     """Write the sum before each entry and the sum of all: the input of rounding.

@@ -28,7 +28,7 @@ from slotwise.selection.mix import (
     new_places,
     new_sums,
 )
-from slotwise.selection.passes import running_sums
+from slotwise.selection.passes import first_above, running_sums
 from slotwise.selection.uniforms import next_uniform
 
 BELOW_ONE = 1.0 - 2.0**-52
@@ -42,9 +42,7 @@ def _holder_of(sums: Floats, start: int, end: int, base: float, held: int, share
     It is the first one with which the mass exceeds a random share of the whole.
     """
     bound = min(base + share * (sums[end] - base), sums[end] * BELOW_ONE)
-    found = start
-    while sums[found + 1] <= bound:
-        found += 1
+    found = first_above(sums, start + 1, bound) - 1
     return held if bound < sums[start] else found
 
 
