@@ -40,6 +40,7 @@ from slotwise.selection.floor_program import (
 from slotwise.selection.mix import Mix
 from slotwise.selection.page_rules import PageRules
 from slotwise.selection.page_within_rules import solve_within
+from slotwise.selection.passes import whole_vectors
 from slotwise.selection.price_search import BINDING
 
 MOST_EXTRA = 0.25
@@ -86,7 +87,8 @@ def _clicks_wanted(deficit: Deficit) -> float:
 class ConUCBState(NamedTuple):
     """Counts, and the warm-started floor program on their upper bounds.
 
-    `open_views` are page views of each level and link whose feedback is open.
+    `open_views` are page views of each level and link whose feedback is open; `page` is a buffer
+    for the counts of the links of a page.
     """
 
     n_slots: int
@@ -96,6 +98,7 @@ class ConUCBState(NamedTuple):
     deficit: Deficit
     program: Program
     mix: Mix
+    page: Floats
 
 
 @hot
@@ -124,14 +127,24 @@ def rank(state: ConUCBState, links: Links, worth: Floats) -> None:
 
 
 @inner
-def _set_bound(state: ConUCBState, level: int, link: int) -> None:
-    """Pass the bound of a link at a level to the program."""
-    total, n_views = state.counts.sums[level, link], state.counts.views[level, link]
-    bound = paper_upper(total, n_views, state.gamma, state.open_views[level, link])
+def _set_bounds(state: ConUCBState, level: int, links: Links) -> None:
+    """Pass the bounds of links at a level to the program.
+
+    Their counts are copied next to each other, so that bounds are computed in vectors.
+    """
+    counts, total, n_views, n_open = state.counts, state.page[0], state.page[1], state.page[2]
+    for k in range(len(links)):
+        total[k] = counts.sums[level, links[k]]
+        n_views[k] = counts.views[level, links[k]]
+        n_open[k] = state.open_views[level, links[k]]
+    for k in range(whole_vectors(len(links))):
+        total[k] = paper_upper(total[k], n_views[k], state.gamma, n_open[k])
     if level == 0:
-        set_clicks(state.program, link, bound)
-    elif level == len(state.counts.views) - 1:
-        set_value(state.program, link, bound)
+        for k in range(len(links)):
+            set_clicks(state.program, links[k], total[k])
+    elif level == len(counts.views) - 1:
+        for k in range(len(links)):
+            set_value(state.program, links[k], total[k])
 
 
 @hot
@@ -139,7 +152,7 @@ def note_open(state: ConUCBState, level: int, links: Links, n_views: float) -> N
     """Count page views whose feedback is open: they narrow the bounds of their links."""
     for k in range(len(links)):
         state.open_views[level, links[k]] += n_views
-        _set_bound(state, level, links[k])
+    _set_bounds(state, level, links)
 
 
 @hot
@@ -157,8 +170,7 @@ def learn(
     if level == 0:
         _note_clicks(state.deficit, views, outcomes)
     add_counts(state.counts, level, links, views, outcomes)
-    for k in range(len(links)):
-        _set_bound(state, level, links[k])
+    _set_bounds(state, level, links)
 
 
 @dataclass(frozen=True)
@@ -238,6 +250,7 @@ class ConUCB(ConUCBFloors):
             deficit=deficit,
             program=program,
             mix=program.mix,
+            page=np.zeros((3, whole_vectors(problem.n_links))),
         )
 
     def knowledge(self, state: ConUCBState) -> Knowledge:

@@ -185,6 +185,20 @@ def sum_below(numbers: Floats, n_blocks: int, cap: float) -> tuple[float, int]:
     return float(sums[0]), int(np.sum(blocks >= cap))
 
 
+VECTOR = 8
+"""Numbers in the widest vector of a processor."""
+
+
+@inner
+def whole_vectors(count: int) -> int:
+    """Return how many numbers to compute to fill whole vectors; a few are computed one by one.
+
+    The compiler computes what is left of a vector one by one, and a division or a root of one
+    number takes as long as of a vector.
+    """
+    return count if count < VECTOR else (count + VECTOR - 1) // VECTOR * VECTOR
+
+
 @inner
 def list_marked(marks: NDArray[np.bool_], listed: Links) -> int:
     """List the links that are marked, in their order; return how many there are.
