@@ -58,7 +58,7 @@ from slotwise.policies.link_posterior import (
 from slotwise.policies.policy import Floats, Links
 from slotwise.problem import Problem
 from slotwise.selection.page_search import Entries, Objective, Search
-from slotwise.selection.passes import list_marked, total_of_products
+from slotwise.selection.passes import list_marked, total_of_products, whole_vectors
 from slotwise.selection.top_page import top_page
 
 SHAPE = 1.0
@@ -75,6 +75,9 @@ LARGEST_PRIOR = 0.999
 REFIT_GROWTH = 1.02
 """A level is refitted, and all links are recomputed, when its rounds have grown by 2 %."""
 
+REFRESHED = 256
+"""Links whose widths are recomputed in one block."""
+
 TRIAL_GAIN, TRIAL_COST = 7.0, 2.0
 """Factors of the possible gain and of the cost of a trial, which set the length of trials."""
 
@@ -87,7 +90,8 @@ class JointPosterior(NamedTuple):
     what a link on the page was worth more than one not on it. `sales` are the typical sale by then,
     and the sums of outcomes and of their squares at the last level, of feedback received view by
     view. `change` has the discarded part of the counts; only the pool's means contain it.
-    `is_stale` marks links whose counts have changed, and `to_do` is a buffer to list them.
+    `is_stale` marks links whose counts have changed; `to_do` is a buffer to list them, and
+    `buffers` are those of a block of links.
     """
 
     mean: Floats
@@ -95,6 +99,7 @@ class JointPosterior(NamedTuple):
     width: Floats
     is_stale: NDArray[np.bool_]
     to_do: Links
+    buffers: Floats
     pool: Floats
     clock: Floats
     sales: Floats
@@ -116,6 +121,7 @@ def new_joint_posterior(
         width=np.zeros(problem.n_links),
         is_stale=np.ones(problem.n_links, np.bool_),
         to_do=np.zeros(problem.n_links + 1, np.int64),
+        buffers=np.zeros((2, REFRESHED)),
         pool=0.5 ** np.arange(1.0, problem.n_levels + 1.0),
         clock=np.ones(problem.n_levels),
         sales=np.array([1.0, 0.0, 0.0]),
@@ -235,11 +241,12 @@ def refresh_posteriors(posterior: JointPosterior, evidence: Evidence, with_width
     n_stale = list_marked(posterior.is_stale, posterior.to_do)
     for level in range(len(posterior.pool)):
         prior = prior_mean(posterior, level)
+        strength = SHAPE / min(prior, 1.0 - prior)
         unit = posterior.sales[UNIT] if level == len(posterior.pool) - 1 else 1.0
         for k in range(n_stale):
-            _refresh_rate(posterior, evidence, level, posterior.to_do[k], prior, unit)
-    for k in range(n_stale if with_widths else 0):
-        _refresh_width(posterior, evidence, posterior.to_do[k])
+            _refresh_rate(posterior, evidence, level, posterior.to_do[k], prior, strength, unit)
+    if with_widths:
+        _refresh_widths(posterior, evidence, n_stale)
     return n_stale
 
 
@@ -263,19 +270,32 @@ def _rounds_to_come(posterior: JointPosterior) -> float:
 
 
 @inner
-def _refresh_width(posterior: JointPosterior, evidence: Evidence, link: int) -> None:
-    """Recompute the width of the bound of a link, which is then not stale."""
-    mean = variance = 0.0
-    for level in range(len(posterior.pool) - 1, -1, -1):
-        rate, uncertainty = posterior.mean[level, link], posterior.variance[level, link]
-        mean, variance = before_level(mean, variance, posterior.worth[level], rate, uncertainty)
-    n_views = recent_views(posterior.change, evidence, int64(0), link)
-    n_views += evidence.open_views[0, link]
-    margin, views = posterior.margin[0], _rounds_to_come(posterior) * evidence.n_slots
-    gain = TRIAL_GAIN * margin / (margin + TRIAL_COST * math.sqrt(variance) + 1e-300)
-    grown = 1.0 + views / (len(posterior.width) * (n_views + 1.0)) * gain
-    posterior.width[link] = posterior.exploration * math.log(grown)
-    posterior.is_stale[link] = False
+def _refresh_widths(posterior: JointPosterior, evidence: Evidence, n_listed: int) -> None:
+    """Recompute the widths of the bounds of the links in `to_do`, which are then not stale."""
+    for begin in range(int64(0), n_listed, len(posterior.buffers[0])):
+        _refresh_block(posterior, evidence, posterior.to_do[begin:n_listed])
+
+
+@inner
+def _refresh_block(posterior: JointPosterior, evidence: Evidence, links: Links) -> None:
+    """Recompute the widths of the first block of some links; divisions and roots in vectors."""
+    grown, variance = posterior.buffers[0], posterior.buffers[1]
+    n_links, margin = min(len(links), len(grown)), posterior.margin[0]
+    for k in range(n_links):
+        mean = spread = 0.0
+        for level in range(len(posterior.pool) - 1, -1, -1):
+            rate, uncertainty = posterior.mean[level, links[k]], posterior.variance[level, links[k]]
+            mean, spread = before_level(mean, spread, posterior.worth[level], rate, uncertainty)
+        variance[k] = spread
+        grown[k] = recent_views(posterior.change, evidence, int64(0), links[k])
+        grown[k] += evidence.open_views[0, links[k]]
+    views = _rounds_to_come(posterior) * evidence.n_slots
+    for k in range(whole_vectors(n_links)):
+        gain = TRIAL_GAIN * margin / (margin + TRIAL_COST * math.sqrt(variance[k]) + 1e-300)
+        grown[k] = 1.0 + views / (len(posterior.width) * (grown[k] + 1.0)) * gain
+    for k in range(n_links):
+        posterior.width[links[k]] = posterior.exploration * math.log(grown[k])
+        posterior.is_stale[links[k]] = False
 
 
 @inner
@@ -310,6 +330,7 @@ def _refresh_rate(
     level: int,
     link: int,
     prior: float,
+    strength: float,
     unit: float,
 ) -> None:
     """Recompute mean and variance of a link at a level.
@@ -317,7 +338,7 @@ def _refresh_rate(
     A trial at a level is a view that passed the level before; `settled` are those with a known
     outcome.
     """
-    change, strength = posterior.change, SHAPE / min(prior, 1.0 - prior)
+    change = posterior.change
     settled = trials = recent_views(change, evidence, level, link)
     if level > 0:
         trials = recent_sum(change, evidence, level - 1, link)
@@ -338,8 +359,10 @@ def note_worth(posterior: JointPosterior, evidence: Evidence, worth: Floats, mar
     for level in range(len(worth)):
         posterior.worth[level] = worth[level]
     posterior.margin[0] = margin
-    for link in range(len(posterior.width)):
-        _refresh_width(posterior, evidence, link)
+    n_links = len(posterior.width)
+    for link in range(n_links):
+        posterior.to_do[link] = link
+    _refresh_widths(posterior, evidence, n_links)
 
 
 SCORED = int64(512)
@@ -397,8 +420,15 @@ def score_jointly(posterior: JointPosterior, worth: Floats, score: Floats, buffe
     """Write each link's bound on the value of a view; `worth` has the value of each level.
 
     Blocks of links fit into the first-level cache, and the loops over them have no branches, so
-    that they are vectorised.
+    that they are vectorised. Two levels take a single loop.
     """
+    if len(worth) == 2:
+        means, variances = posterior.mean, posterior.variance
+        for k in range(len(score)):
+            last = before_level(0.0, 0.0, worth[1], means[1, k], variances[1, k])
+            mean, variance = before_level(*last, worth[0], means[0, k], variances[0, k])
+            score[k] = _bound(mean, posterior.width[k] * variance)
+        return
     for begin in range(int64(0), len(score), SCORED):
         end = min(begin + SCORED, len(score))
         means, variances, width = (
