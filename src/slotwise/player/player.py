@@ -493,9 +493,7 @@ class Player:
                 self.slots.learn([outcome.get(link, 0.0) for link in view.shown])
             if not kept:
                 continue
-            brought = np.zeros(len(kept))
-            if outcome:
-                brought[:] = [outcome.get(link, 0.0) for link in shown]
+            brought = np.array([outcome.get(link, 0.0) for link in shown], np.float64)
             counted = views if is_new else np.zeros(len(kept))
             entries.learn.call(
                 self._state, visitor, level, places, slots, probabilities, counted, brought

@@ -19,7 +19,6 @@ from slotwise.policies import NO_SLOTS
 from slotwise.problem import EQUAL, Problem
 from slotwise.rounds import Link
 from slotwise.selection.page_order import (
-    expose,
     learn_slot_weights,
     new_page_order,
     share_in_random_order,
@@ -59,7 +58,7 @@ class PageSlots:
         self.are_alike = not problem.slot_weights
         """Whether pages have no order."""
         self.have_weights = bool(problem.slot_weights) and problem.slot_weights != EQUAL
-        self._one_view = np.ones(problem.n_slots)
+        self._one_view, self._places = np.ones(problem.n_slots), np.arange(problem.n_slots)
         if len(clicks) and len(clicks) == len(self.order.clicks):
             learn_slot_weights(self.order, np.array(clicks, np.float64))
 
@@ -67,10 +66,9 @@ class PageSlots:
         """Return the slots of links of one page and the weights of views there."""
         if self.are_alike:
             return NO_SLOTS, self._one_view[: len(slots)]
-        places = np.array(slots, np.int64)
-        exposure = np.empty(len(slots))
-        expose(self.order, places, self._one_view[: len(slots)], exposure)
-        return places, exposure
+        whole_page = isinstance(slots, range)  # from the first slot on
+        places = self._places[: len(slots)] if whole_page else np.array(slots, np.int64)
+        return places, self.order.weights[places]
 
     def refuse_counts(self) -> None:
         """Refuse feedback as counts where slots differ: counts do not contain slots.
