@@ -70,6 +70,33 @@ def test_an_edited_helper_of_a_user_is_compiled_again(tmp_path: Path) -> None:
     assert outcome(PROGRAM, tmp_path, *path) == ["False", "6"]
 
 
+ARRAYS = """
+import numpy as np
+from numba.core import event
+from slotwise.compile import compiled_first
+from slotwise.selection.passes import total_of
+
+class Compiled(event.Listener):
+    count = 0
+    def on_start(self, happened):
+        self.count += 1
+    def on_end(self, happened):
+        pass
+
+compiled = Compiled()
+event.register("numba:compile", compiled)
+numbers = np.arange(5.0)
+fixed = numbers.copy()
+fixed.flags.writeable = False
+print(compiled_first(total_of)(fixed), compiled_first(total_of)(numbers), compiled.count > 0)
+"""
+
+
+def test_code_for_arrays_that_cannot_be_written_is_stored_next_to_the_other(tmp_path: Path) -> None:
+    assert outcome(ARRAYS, tmp_path, PACKAGE.parent) == ["10.0", "10.0", "True"]
+    assert outcome(ARRAYS, tmp_path, PACKAGE.parent) == ["10.0", "10.0", "False"]
+
+
 OF_MAIN_FILE = """
 from typing import NamedTuple
 from slotwise.compile import code_for, hot

@@ -295,7 +295,8 @@ def code_for(function: Any, *examples: Any, is_checked: bool = False) -> Code:
 
 def _kind(argument: Any) -> Any:
     if isinstance(argument, np.ndarray):
-        return argument.dtype, argument.ndim, argument.flags.c_contiguous
+        flags = argument.flags
+        return argument.dtype, argument.ndim, flags.c_contiguous, flags.writeable
     return type(argument)
 
 

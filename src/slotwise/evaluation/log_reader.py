@@ -208,7 +208,7 @@ class LogChecks:
         if self._max_revenue is None:
             rule = "at most 1, or else the most that a link can bring must be given (max_revenue)"
             self._refuse("revenue", settled & (revenue > 1), rule, revenue, n_before)
-            return revenue
+            return revenue.copy()  # writable in every batch: other arrays need other machine code
         self.n_clipped += int((settled & (revenue > self._max_revenue)).sum())
         return np.minimum(revenue / self._max_revenue, 1.0)
 
