@@ -82,7 +82,7 @@ def main(args: Sequence[str] | None = None) -> int:
         from slotwise.plugins import look_for_modules_in
 
         announce_compiling(False)  # commands show their own progress
-        warnings.formatwarning = _in_one_line
+        warnings.formatwarning = _in_one_line  # type: ignore[assignment]
         app = build_app(args)
         if not OF_SERVICE.intersection(args[:1]):
             look_for_modules_in("")  # the current folder, for policies named "module:Class"
@@ -100,13 +100,10 @@ def main(args: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _in_one_line(
-    message: Warning | str, category: type[Warning], *place: Any, **options: Any
-) -> str:
+def _in_one_line(message: Any, category: type[Warning], *place: Any) -> str:
     """Format a warning of slotwise like an error: the line of code would be one of its own."""
-    if category.__module__.startswith("slotwise."):
-        return f"slotwise: {message}\n"
-    return FORMAT_WARNING(message, category, *place, **options)
+    is_own = category.__module__.startswith("slotwise.")
+    return f"slotwise: {message}\n" if is_own else FORMAT_WARNING(message, category, *place)
 
 
 def command_names() -> list[str]:

@@ -26,7 +26,7 @@ from numba.core.errors import NumbaError
 from numba.extending import typeof_impl
 
 from slotwise.compile.cache import only_maker
-from slotwise.compile.decorators import NotCompilable, is_dispatcher, options_of
+from slotwise.compile.decorators import is_dispatcher, options_of
 from slotwise.compile.switch import print_notice
 
 try:
@@ -88,31 +88,8 @@ def entry(function: Any, examples: tuple[Any, ...], described: str, *, only_stor
     """Return the machine code of `function` for arguments of the types of `examples`.
 
     The result is the code itself, which does not look at the types of its arguments, and the
-    dispatcher, which does. None if only code on disk is wanted and there is none. A function that
-    numba refuses raises `NotCompilable`.
+    dispatcher, which does. None if only code on disk is wanted and there is none.
     """
-    try:
-        return _entry(function, examples, described, only_stored=only_stored)
-    except NumbaError as error:
-        raise NotCompilable(_sentence(error, function)) from error
-
-
-def _sentence(error: NumbaError, function: Any) -> str:
-    """Return which function numba refused, where and why.
-
-    numba describes the innermost function first, then each caller.
-    """
-    text = re.sub(r"\x1b\[\d*m", "", str(error))
-    inner, _, outer = text.partition("During: resolving callee type")
-    name = re.search(r"<function (\S+) at", outer)
-    line = re.search(r"at (\S+) \((\d+)\)", inner)
-    where = f" ({line[1]}, line {line[2]})" if line else ""
-    inner = re.sub(r"Failed in .*\n", "", inner)  # a line for each caller
-    reason = re.split(r"There are |During: ", " ".join(inner.split()))[0].replace(": >>>", ":")
-    return f"numba cannot compile `{name[1] if name else function.__name__}`{where}: {reason}"
-
-
-def _entry(function: Any, examples: tuple[Any, ...], described: str, *, only_stored: bool) -> Any:
     type_of: Any = numba.typeof
     arguments = tuple(type_of(example) for example in examples)
     with _making:
@@ -137,6 +114,17 @@ def _entry(function: Any, examples: tuple[Any, ...], described: str, *, only_sto
             return found.entry_point, dispatcher
         with only_maker(stored.file_for(arguments)):
             return dispatcher.compile(arguments), dispatcher
+
+
+def refusal(error: NumbaError, function: Any) -> str:
+    """Return which function numba refused, where and why; it names the innermost function first."""
+    text = re.sub(r"\x1b\[\d*m|Failed in .*\n", "", str(error))
+    inner, _, outer = text.partition("During: resolving callee type")
+    name = re.search(r"<function (\S+) at", outer)
+    line = re.search(r"at (\S+) \((\d+)\)", inner)
+    where = f" ({line[1]}, line {line[2]})" if line else ""
+    reason = re.split(r"There are |During: ", " ".join(inner.split()))[0].replace(": >>>", ":")
+    return f"numba cannot compile `{name[1] if name else function.__name__}`{where}: {reason}"
 
 
 def _plain_entry(function: Any) -> Any:

@@ -31,6 +31,7 @@ import numpy as np
 from slotwise.compile.cache import code_file
 from slotwise.compile.decorators import (
     Indescribable,
+    NotCompilable,
     can_be_compiled,
     describe,
     describe_function,
@@ -185,7 +186,11 @@ class Code:
         described, examples = self.described, self._examples
         if described:
             examples = described_value(json.loads(described))
-        made = _machine_code().entry(self.function, examples, described, only_stored=only_stored)
+        code = _machine_code()
+        try:
+            made = code.entry(self.function, examples, described, only_stored=only_stored)
+        except code.NumbaError as error:
+            raise NotCompilable(code.refusal(error, self.function)) from error
         if made is None:
             return False
         self.call = made[1] if self._is_checked else made[0]

@@ -105,34 +105,28 @@ def is_lawful(mix: Mix, n_slots: int) -> bool:
         return False
     if n_sure + n_open + n_tied > n_links:
         return False
-    total, n_outside = float(n_sure + n_picks), 0
-    for k in range(n_sure):
-        n_outside += mix.sure[k] < 0 or mix.sure[k] >= n_links
+    total, parts = (
+        float(n_sure + n_picks),
+        ((mix.sure, n_sure), (mix.open, n_open), (mix.tied, n_tied)),
+    )
     for k in range(n_open):
-        chance = mix.probabilities[k]
-        n_outside += chance < -INTEGRAL or chance > 1.0 + INTEGRAL
-        n_outside += mix.open[k] < 0 or mix.open[k] >= n_links
-        total += chance
-    for k in range(n_tied):
-        n_outside += mix.tied[k] < 0 or mix.tied[k] >= n_links
-    if n_outside:
-        return False
-    places = mix.places  # of a link that is listed twice only the second place remains
-    for k in range(n_sure):
-        places[mix.sure[k]] = k
-    for k in range(n_open):
-        places[mix.open[k]] = n_sure + k
-    for k in range(n_tied):
-        places[mix.tied[k]] = n_sure + n_open + k
-    n_twice = 0
-    for k in range(n_sure):
-        n_twice += places[mix.sure[k]] != k
-    for k in range(n_open):
-        n_twice += places[mix.open[k]] != n_sure + k
-    for k in range(n_tied):
-        n_twice += places[mix.tied[k]] != n_sure + n_open + k
+        if not -INTEGRAL <= mix.probabilities[k] <= 1.0 + INTEGRAL:
+            return False
+        total += mix.probabilities[k]
+    n_listed = 0
+    for links, n_of_part in parts:
+        for k in range(n_of_part):
+            if not 0 <= links[k] < n_links:
+                return False
+            mix.places[links[k]] = n_listed + k
+        n_listed += n_of_part
+    for links, n_of_part in parts[::-1]:  # of a link that is listed twice only one place remains
+        n_listed -= n_of_part
+        for k in range(n_of_part):
+            if mix.places[links[k]] != n_listed + k:
+                return False
     # Probabilities up to `INTEGRAL` may have been left out. NaN is not below anything.
-    return n_twice == 0 and abs(total - n_slots) <= SUM_TOLERANCE + INTEGRAL * n_links
+    return abs(total - n_slots) <= SUM_TOLERANCE + INTEGRAL * n_links
 
 
 def dense_probabilities(mix: Mix) -> Floats:

@@ -310,10 +310,8 @@ def run_shard(
         raise InvalidInput.of("shard", f"of at most as many parts as runs ({most})", text)
 
     def tell() -> None:
-        n_done = sum(one.n_done for one in gatherings)
-        unfinished = [one for one in gatherings if one.n_done < one.n_runs] or gatherings
         if progress is not None:
-            progress(n_done / n_runs, unfinished[0].experiment.title)
+            progress(sum(one.n_done for one in gatherings) / n_runs, f"shard {text}")
 
     tell()
     with closing(play_missing(gatherings, threads, None)) as blocks:
