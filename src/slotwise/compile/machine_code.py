@@ -123,8 +123,9 @@ def refusal(error: NumbaError, function: Any) -> str:
     name = re.search(r"<function (\S+) at", outer)
     line = re.search(r"at (\S+) \((\d+)\)", inner)
     where = f" ({line[1]}, line {line[2]})" if line else ""
-    reason = re.split(r"There are |During: ", " ".join(inner.split()))[0].replace(": >>>", ":")
-    return f"numba cannot compile `{name[1] if name else function.__name__}`{where}: {reason}"
+    reason = re.split(r" There are | During: ", f"{' '.join(inner.split())} ")[0]
+    named = f"`{name[1] if name else function.__name__}`{where}"
+    return f"numba cannot compile {named}: {reason.replace(': >>>', ':').strip()}"
 
 
 def _plain_entry(function: Any) -> Any:
