@@ -12,6 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 BIN := .venv/bin
 INSTALLED := .venv/installed-by-make
+PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help install system-packages test test-all test-oldest check format bench bench-service crash-test soak fuzz paper picture docs release lock clean
@@ -29,10 +30,10 @@ system-packages: ## install what only tests need: browser, PostgreSQL, nginx (as
 	@scripts/system-packages
 
 test: $(INSTALLED) system-packages ## run the tests and the examples of the docs, but the slow ones
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m "not slow"
+	$(BIN)/python -m pytest -q $(PARALLEL) -m "not slow"
 
 test-all: $(INSTALLED) system-packages ## run every test, the slow ones too
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile
+	$(BIN)/python -m pytest -q $(PARALLEL)
 
 test-oldest: ## test with the oldest versions that pyproject.toml allows
 	scripts/test-oldest $(PYTHON)

@@ -22,6 +22,9 @@ settings.load_profile("slotwise")
 
 SLOW_LIMIT_S = 7200.0
 
+LONG_FIRST = ("browser", "newcomer", "docs", "service", "simulation", "cli", "policies")
+"""Folders whose files take long, longest first: short files at the end keep all workers busy."""
+
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     """Accept `cache_dir` of pyproject without pytest's cache too (`-p no:cacheprovider`)."""
@@ -30,10 +33,25 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give slow tests more time before they count as stuck; the limit of others is in pyproject."""
+    """Run long files first, and give slow tests more time before they count as stuck.
+
+    The time of other tests is in pyproject.
+    """
+    items.sort(key=lambda item: _place(item.nodeid.split("/")))
     for item in items:
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(SLOW_LIMIT_S))
+
+
+def _place(parts: list[str]) -> int:
+    is_long = parts[0] == "tests" and parts[1] in LONG_FIRST
+    return LONG_FIRST.index(parts[1]) if is_long else len(LONG_FIRST)
+
+
+@pytest.fixture
+def interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Interpret in a test of few pages, for which compiling would take far longer."""
+    monkeypatch.setenv("SLOTWISE_COMPILE", "never")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

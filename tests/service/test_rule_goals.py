@@ -27,6 +27,8 @@ from tests.service import rows
 from tests.service.conftest import OpenService
 from tests.service.rows import T0, link, pool, seconds
 
+pytestmark = pytest.mark.usefixtures("interpreted")
+
 DATE = seconds(86_400)
 
 
@@ -63,7 +65,7 @@ def test_a_forecast_follows_hours_of_the_week_and_the_present_level() -> None:
     assert math.isfinite(traffic.views_until(now, now + 10**6 * HOUR_US))
 
 
-@pytest.mark.parametrize("traffic", ["doubles", pytest.param("weekly", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("traffic", ["doubles", "weekly"])
 def test_goals_are_reached_and_budgets_kept(tmp_path: Path, traffic: str) -> None:
     """A click more or less is a part of 36 here; `python -m benchmarks.goals` has long runs."""
     found = live(tmp_path, TRAFFIC[traffic], per_day=1_000, days=3, step_s=1_200)

@@ -23,6 +23,8 @@ from tests.service.private_postgresql import PrivatePostgresql
 from tests.service.rows import T0, link, pool, seconds
 from tests.stores.store_rows import reads
 
+pytestmark = pytest.mark.usefixtures("interpreted")
+
 GROUPS = {"a": ["a1", "a2", "a3"], "b": ["b1", "b2"], "c": ["c1", "c2", "c3"]}
 RULES = (
     PoolRule(name="one of a", group="a", at_most=1),
@@ -57,10 +59,10 @@ def shares(found: list[DecisionRecord]) -> dict[str, float]:
 @pytest.mark.parametrize(
     ("policy", "policy_settings"),
     [
-        pytest.param("uniform", {}, marks=pytest.mark.slow),
+        ("uniform", {}),
         ("paced-bayes", {}),
         ("con-ucb", {"horizon": 1000}),
-        pytest.param("queue-ts", {}, marks=pytest.mark.slow),
+        ("queue-ts", {}),
     ],
 )
 def test_every_page_is_within_the_rules(

@@ -28,6 +28,8 @@ from slotwise.simulation import (
     simulate,
 )
 
+pytestmark = pytest.mark.usefixtures("interpreted")
+
 GOOD = """
 title = "Mine"
 dataset = "coupon-like"
