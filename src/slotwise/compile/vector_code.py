@@ -6,7 +6,7 @@ Used by `internals`.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -28,6 +28,8 @@ DOUBLE, INT, WIDE = ir.DoubleType(), ir.IntType(64), ir.IntType(128)
 NEXT_DOUBLE = ir.FunctionType(DOUBLE, [INT])
 PCG64 = "slotwise_pcg64_next_double"
 """The function of numpy's default generator; stored machine code knows it by this name."""
+PAIRS = 8
+"""Pairs of numbers that are drawn at once."""
 MULTIPLIER = 0x2360ED051FC65DA44385DF649FCCF645
 """The factor of a step of PCG64 (O'Neill 2014)."""
 
@@ -104,6 +106,16 @@ def load_lanes(builder: Builder, numbers: Any, place: Any, is_there: Any) -> Any
     name = f"llvm.masked.load.v{lanes}f64.p0"
     read = cgutils.get_or_insert_function(builder.module, form, name)
     return builder.call(read, [address, ir.Constant(align, 8), is_there, constant(0.0, lanes)])
+
+
+def store_lanes(builder: Builder, numbers: Any, place: Any, vector: Any, is_there: Any) -> None:
+    """Write some lanes of a vector into an array of doubles."""
+    address, align = builder.gep(numbers, [place]), ir.IntType(32)
+    address = builder.bitcast(address, vector.type.as_pointer())
+    form = ir.FunctionType(ir.VoidType(), [vector.type, address.type, align, is_there.type])
+    name = f"llvm.masked.store.v{vector.type.count}f64.p0"
+    write = cgutils.get_or_insert_function(builder.module, form, name)
+    builder.call(write, [vector, address, ir.Constant(align, 8), is_there])
 
 
 def reduce_lanes(builder: Builder, vector: Any, join: Callable[[Any, Any], Any]) -> Any:
@@ -399,22 +411,28 @@ class _Generator:
         return place, builder.load(place, align=8), term
 
 
-def _stepped(builder: Builder, state: Any, term: Any, n_steps: int) -> Any:
-    """Return a state of PCG64 after some steps, each from s to MULTIPLIER * s + term."""
-    powers = [pow(MULTIPLIER, power, 2**128) for power in range(n_steps + 1)]
-    terms = builder.mul(term, ir.Constant(WIDE, sum(powers[:-1]) % 2**128))
-    return builder.add(builder.mul(state, ir.Constant(WIDE, powers[-1])), terms)
+def _halves(builder: Builder, number: Any) -> tuple[Any, Any]:
+    """Return the upper and the lower half of a 128-bit number."""
+    high = builder.lshr(number, ir.Constant(WIDE, 64))
+    return builder.trunc(high, INT), builder.trunc(number, INT)
 
 
-def _uniform_of(builder: Builder, state: Any) -> Any:
+def _like(value: Any, number: float) -> Any:
+    """Return a constant of the type of `value`, in all lanes of a vector."""
+    is_vector = isinstance(value.type, ir.VectorType)
+    return ir.Constant(value.type, [number] * value.type.count if is_vector else number)
+
+
+def _uniform_of(builder: Builder, high: Any, low: Any) -> Any:
     """Return the number of a state of PCG64: its halves joined, rotated by its first six bits."""
-    high, low = builder.lshr(state, ir.Constant(WIDE, 64)), builder.trunc(state, INT)
-    high = builder.trunc(high, INT)
-    mixed, turn = builder.xor(high, low), builder.lshr(high, ir.Constant(INT, 58))
-    back = builder.and_(builder.neg(turn), ir.Constant(INT, 63))
+    mixed, turn = builder.xor(high, low), builder.lshr(high, _like(high, 58))
+    back = builder.and_(builder.neg(turn), _like(high, 63))
     bits = builder.or_(builder.lshr(mixed, turn), builder.shl(mixed, back))
-    number = builder.sitofp(builder.lshr(bits, ir.Constant(INT, 11)), DOUBLE)
-    return builder.fmul(number, ir.Constant(DOUBLE, 2.0**-53))
+    lanes = getattr(high.type, "count", 0)
+    number = builder.sitofp(
+        builder.lshr(bits, _like(high, 11)), ir.VectorType(DOUBLE, lanes) if lanes else DOUBLE
+    )
+    return builder.fmul(number, _like(number, 2.0**-53))
 
 
 def _uniform_code(context: Any, builder: Builder, signature: Any, arguments: Any) -> Any:
@@ -423,32 +441,95 @@ def _uniform_code(context: Any, builder: Builder, signature: Any, arguments: Any
     with builder.if_else(rng.is_pcg64(), likely=True) as (known, other):
         with known:
             place, state, term = rng.pcg64()
-            state = _stepped(builder, state, term, 1)
+            state = builder.add(builder.mul(state, ir.Constant(WIDE, MULTIPLIER)), term)
             builder.store(state, place, align=8)
-            drawn.set(_uniform_of(builder, state))
+            drawn.set(_uniform_of(builder, *_halves(builder, state)))
         with other:
             drawn.set(rng.next())
     return drawn.get()
 
 
+def _steps(count: int) -> tuple[int, int]:
+    """Return what `count` steps multiply a state of PCG64 by, and the term that they add."""
+    powers = [pow(MULTIPLIER, power, 2**128) for power in range(count + 1)]
+    return powers[-1], sum(powers[:-1]) % 2**128
+
+
+WideLanes = tuple[Any, Any]
+"""128-bit numbers in the lanes of two vectors: their upper and their lower halves."""
+
+
+def _wide_constants(numbers: Sequence[int]) -> WideLanes:
+    halves = [number >> 64 for number in numbers], [number % 2**64 for number in numbers]
+    high, low = (ir.Constant(ir.VectorType(INT, len(numbers)), half) for half in halves)
+    return high, low
+
+
+def _times_plus(
+    builder: Builder, number: WideLanes, factor: WideLanes, term: WideLanes
+) -> WideLanes:
+    """Return products plus a term; those of the lower halves are put together from 32 bits each."""
+    add, mul, lshr = builder.add, builder.mul, builder.lshr
+    (high, low), (by_high, by_low) = number, factor
+    half, shift = _like(low, 2**32 - 1), _like(low, 32)
+    one, one_rest = builder.and_(low, half), lshr(low, shift)
+    two, two_rest = builder.and_(by_low, half), lshr(by_low, shift)
+    first = mul(one, two)
+    second = add(mul(one_rest, two), lshr(first, shift))
+    third = add(mul(one, two_rest), builder.and_(second, half))
+    upper = add(mul(one_rest, two_rest), add(lshr(second, shift), lshr(third, shift)))
+    upper = add(upper, add(mul(high, by_low), mul(low, by_high)))
+    lower = builder.or_(builder.shl(third, shift), builder.and_(first, half))
+    total = add(lower, term[1])
+    carry = builder.zext(builder.icmp_unsigned("<", total, lower), total.type)
+    return add(add(upper, term[0]), carry), total
+
+
+def _draw_pairs(builder: Builder, rng: _Generator, n_pairs: Any, rows: list[Any]) -> None:
+    """Write at least one pair of numbers of PCG64.
+
+    Each lane has the state of another pair of a block, so a block is one step of all lanes.
+    """
+
+    def splat_wide(number: Any) -> WideLanes:
+        high, low = (splat(builder, half, PAIRS) for half in _halves(builder, number))
+        return high, low
+
+    place, state, own = rng.pcg64()
+    term, nothing = splat_wide(own), _wide_constants([0] * PAIRS)
+    factors, terms = zip(*(_steps(2 * lane + 1) for lane in range(PAIRS)), strict=True)
+    terms_of_lanes = _times_plus(builder, term, _wide_constants(terms), nothing)
+    start = _times_plus(builder, splat_wide(state), _wide_constants(factors), terms_of_lanes)
+    block_factor, block_terms = _steps(2 * PAIRS)
+    one_step, block_step = (_wide_constants([by] * PAIRS) for by in (MULTIPLIER, block_factor))
+    block_term = splat_wide(builder.mul(own, ir.Constant(WIDE, block_terms)))
+    states, last = ([Tally(builder, half) for half in start] for _ in range(2))
+    lanes = ir.Constant(ir.VectorType(INT, PAIRS), list(range(PAIRS)))
+    size = ir.Constant(INT, PAIRS)
+    n_blocks = builder.sdiv(builder.add(n_pairs, ir.Constant(INT, PAIRS - 1)), size)
+    with cgutils.for_range(builder, n_blocks) as loop:
+        at = builder.mul(loop.index, size)
+        n_left = splat(builder, builder.sub(n_pairs, at), PAIRS)
+        first = (states[0].get(), states[1].get())
+        second = _times_plus(builder, first, one_step, term)
+        for row, halves in zip(rows, (first, second), strict=True):
+            is_there = builder.icmp_signed("<", lanes, n_left)
+            store_lanes(builder, row, at, _uniform_of(builder, *halves), is_there)
+        after = _times_plus(builder, first, block_step, block_term)
+        for tally, half in zip([*states, *last], [*after, *second], strict=True):
+            tally.set(half)
+    lane = builder.srem(builder.sub(n_pairs, ir.Constant(INT, 1)), size)
+    high, low = (builder.zext(builder.extract_element(half.get(), lane), WIDE) for half in last)
+    builder.store(builder.or_(builder.shl(high, ir.Constant(WIDE, 64)), low), place, align=8)
+
+
 def _pairs_code(context: Any, builder: Builder, signature: Any, arguments: Any) -> Any:
     rng = _Generator(context, builder, signature.args[0], arguments[0])
     rows = [numbers_of(context, builder, signature, arguments, k) for k in (1, 2)]
-    n_pairs = arguments[3]
     with builder.if_else(rng.is_pcg64(), likely=True) as (known, other):
-        with known:
-            # two chains of steps, so that a number does not wait for the one before it
-            place, state, term = rng.pcg64()
-            last = Tally(builder, state)
-            chains = [Tally(builder, _stepped(builder, state, term, k)) for k in (1, 2)]
-            with cgutils.for_range(builder, n_pairs) as loop:
-                last.set(chains[1].get())
-                for row, chain in zip(rows, chains, strict=True):
-                    number = _uniform_of(builder, chain.get())
-                    builder.store(number, builder.gep(row, [loop.index]))
-                    chain.set(_stepped(builder, chain.get(), term, 2))
-            builder.store(last.get(), place, align=8)
-        with other, cgutils.for_range(builder, n_pairs) as loop:
+        with known, builder.if_then(cgutils.is_not_null(builder, arguments[3])):
+            _draw_pairs(builder, rng, arguments[3], rows)
+        with other, cgutils.for_range(builder, arguments[3]) as loop:
             for row in rows:
                 builder.store(rng.next(), builder.gep(row, [loop.index]))
     return context.get_dummy_value()
