@@ -25,15 +25,19 @@ from slotwise.problem import Problem
 from slotwise.selection.confidence import cucb_bonus
 from slotwise.selection.mix import Mix, new_mix
 from slotwise.selection.page_search import Search, new_search
-from slotwise.selection.passes import aligned_zeros, total_of
+from slotwise.selection.passes import aligned_zeros, total_of, whole_vectors
 from slotwise.selection.share_slots import take_top_links
 
 NEVER_SHOWN = 1e150
 """Replaces 1 / sqrt(0): larger than any bound, so that links never shown come first."""
 
 
+NONE = 1e-300
+"""Replaces 0 views, by which nothing is divided."""
+
+
 class CUCBState(NamedTuple):
-    """Counts, and each link's mean revenue and 1 / sqrt(views)."""
+    """Counts, each link's mean revenue and 1 / sqrt(views), and a buffer for those of a page."""
 
     n_slots: int
     counts: Counts
@@ -42,6 +46,7 @@ class CUCBState(NamedTuple):
     rounds: Floats
     search: Search
     mix: Mix
+    page: Floats
 
 
 @hot
@@ -76,11 +81,16 @@ def learn(
     add_counts(counts, level, links, views, outcomes)
     if level == last:
         state.rounds[0] += total_of(views) / state.n_slots
+        mean, n_views = state.page[0], state.page[1]  # in vectors, as in Con-UCB
         for k in range(len(links)):
-            n_views = counts.views[last, links[k]]
-            if n_views > 0.0:
-                state.mean[links[k]] = counts.sums[last, links[k]] / n_views
-                state.width[links[k]] = 1.0 / np.sqrt(n_views)
+            mean[k] = counts.sums[last, links[k]]
+            n_views[k] = max(counts.views[last, links[k]], NONE)
+        for k in range(whole_vectors(len(links))):
+            mean[k] /= n_views[k]
+            n_views[k] = 1.0 / np.sqrt(n_views[k])
+        for k in range(len(links)):
+            if counts.views[last, links[k]] > 0.0:
+                state.mean[links[k]], state.width[links[k]] = mean[k], n_views[k]
 
 
 @dataclass(frozen=True)
@@ -121,6 +131,7 @@ class CUCB(CountingPolicy):
             rounds=np.zeros(1),
             search=new_search(problem.n_links),
             mix=new_mix(problem.n_links),
+            page=np.ones((2, whole_vectors(problem.n_links))),
         )
 
     def knowledge(self, state: CUCBState) -> Knowledge:

@@ -29,8 +29,10 @@ from slotwise.selection.top_page import (
     find_among_all,
     find_page,
     forget_list,
+    has_finite_end,
+    list_page,
     page_boundary,
-    put_first,
+    sort_page,
 )
 
 
@@ -168,7 +170,10 @@ def take_top_links(
             return
     else:
         found = find_page(entries, n_slots, objective, search)
-    put_first(entries, n_slots, objective, found, search)
+    if has_finite_end(found, n_slots):
+        list_page(entries, n_slots, objective, found, search)
+    else:
+        sort_page(entries, n_slots, objective, search)
     share_top_page(search.links, n_slots, search, mix)
 
 

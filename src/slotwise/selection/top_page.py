@@ -264,24 +264,25 @@ def ends_of(found: Found, click_weight: float) -> tuple[float, float]:
 
 
 @inner
-def lay_out_page(
+def list_page(
     entries: Entries, n_slots: int, objective: Objective, found: Found, search: Search
-) -> tuple[float, float]:
-    """Put the page that `find_page` found first among the candidates; return value and clicks.
+) -> float:
+    """Put the page that `find_page` found first among the candidates.
 
     Ties go to more clicks; where clicks alone count, to more value. Every entry that ties with
-    the page's last is among the candidates.
+    the page's last is among the candidates. Return a score that every certain entry reaches.
     """
     entry, first, second, others = search.entry, search.first, search.second, search.ties
     scores, listed, n_listed = search.listed_score, search.listed, search.sizes[N_LISTED]
     is_listed = search.sizes[IS_LISTED] == 1
-    of_value = search.listed_value if is_listed else entries.value
-    of_clicks = search.listed_clicks if is_listed else entries.clicks
     least, certain = ends_of(found, objective.click_weight)
     n_words = (n_listed + WORD - 1) // WORD
     n_certain, n_others = split_page(scores, n_words, certain, least, entry, others)
     end = n_certain + n_others
-    tie_of = of_clicks if objective.value_weight > 0.0 else of_value
+    if objective.value_weight > 0.0:
+        tie_of = search.listed_clicks if is_listed else entries.clicks
+    else:
+        tie_of = search.listed_value if is_listed else entries.value
     n_equal = int64(0)
     for k in range(n_certain, end):
         other = others[k - n_certain]
@@ -290,18 +291,33 @@ def lay_out_page(
         n_equal += (first[k] == first[n_certain]) & (second[k] == second[n_certain])
     if n_equal < n_others:
         put_best_first(search, n_certain, end, n_slots - n_certain)
-    _, page_value, page_clicks, _ = page_sums(
-        scores, of_value, of_clicks, _n_summed(search), certain, certain
-    )
-    search.numbers[SURE_CLICKS] = page_clicks
-    for k in range(n_certain, n_slots):
-        page_value += of_value[entry[k]]
-        page_clicks += of_clicks[entry[k]]
     if is_listed:
         for k in range(end):
             entry[k] = listed[entry[k]]
     search.sizes[N_CANDIDATES] = end
     search.sizes[N_CERTAIN] = n_certain
+    return certain
+
+
+@inner
+def lay_out_page(
+    entries: Entries, n_slots: int, objective: Objective, found: Found, search: Search
+) -> tuple[float, float]:
+    """Put the page first among the candidates, as `list_page`; return its value and clicks."""
+    certain = list_page(entries, n_slots, objective, found, search)
+    is_listed = search.sizes[IS_LISTED] == 1
+    _, page_value, page_clicks, _ = page_sums(
+        search.listed_score,
+        search.listed_value if is_listed else entries.value,
+        search.listed_clicks if is_listed else entries.clicks,
+        _n_summed(search),
+        certain,
+        certain,
+    )
+    search.numbers[SURE_CLICKS] = page_clicks
+    for k in range(search.sizes[N_CERTAIN], n_slots):
+        page_value += entries.value[search.entry[k]]
+        page_clicks += entries.clicks[search.entry[k]]
     return page_value, page_clicks
 
 
@@ -312,21 +328,19 @@ def top_page(
     """Put the best page first in `search`; return its value and clicks."""
     forget_list(search)
     found = find_page(entries, n_slots, objective, search)
-    return put_first(entries, n_slots, objective, found, search)
-
-
-@inner
-def put_first(
-    entries: Entries, n_slots: int, objective: Objective, found: Found, search: Search
-) -> tuple[float, float]:
-    """Put the page that was found first in `search`; return its value and clicks."""
-    if found.n_reaching >= n_slots and abs(found.threshold) < np.inf:
+    if has_finite_end(found, n_slots):
         return lay_out_page(entries, n_slots, objective, found, search)
-    return _sort_page(entries, n_slots, objective, search)
+    return sort_page(entries, n_slots, objective, search)
 
 
 @inner
-def _sort_page(
+def has_finite_end(found: Found, n_slots: int) -> bool:
+    """Return whether the page does not end among infinite scores."""
+    return found.n_reaching >= n_slots and abs(found.threshold) < np.inf
+
+
+@inner
+def sort_page(
     entries: Entries, n_slots: int, objective: Objective, search: Search
 ) -> tuple[float, float]:
     """Do as `top_page` by sorting, where the page ends among infinite scores; those tie."""
