@@ -15,7 +15,6 @@ from slotwise.service.counting.attribution import (
     View,
     attribute,
     check_event,
-    counted_clicks,
 )
 from slotwise.service.limits import MAX_AMOUNT_MICROS
 from slotwise.service.records import (
@@ -468,18 +467,3 @@ def test_an_amount_that_is_none_is_rejected_and_named(amount: Any) -> None:
     assert outcome is not None
     assert outcome.outcome == "rejected"
     assert outcome.field == "revenue_micros"
-
-
-@pytest.mark.parametrize("stored_us", [T0, T0 + DAY_US + seconds(3) - T0])
-def test_clicks_counted_alone_are_those_of_the_whole_attribution(stored_us: int) -> None:
-    events: list[tuple[Event, float]] = [
-        (click(), 1.0),
-        (click(link_id="l2"), CLICK_WINDOW_S + 1.0),
-        (click(link_id="l2", invalid="crawler"), 2.0),
-        (click(link_id="never-shown"), 3.0),
-        (conversion(), 4.0),
-    ]
-    for n_events in range(len(events) + 1):
-        view = view_of(*events[:n_events], stored_us=stored_us)
-        whole = attribute(view, view.decision.click_closes_us).clicked
-        assert counted_clicks(view) == whole

@@ -270,19 +270,6 @@ def conflict_between(first: Event, second: Event) -> Outcome | None:
     return None
 
 
-def counted_clicks(view: View) -> set[str]:
-    """Return the links whose click counts, once the click window has closed.
-
-    The same as `attribute(view, view.decision.click_closes_us).clicked`, without the rest.
-    """
-    decision = view.decision
-    return {
-        click.event.link_id
-        for click in view.clicks
-        if judge_click(decision, click).outcome == "accepted"
-    }
-
-
 _OUTCOMES: tuple[OutcomeName, ...] = get_args(OutcomeName)
 
 

@@ -23,7 +23,6 @@ from slotwise.service.counting.attribution import (
     PageCounters,
     View,
     attribute,
-    counted_clicks,
 )
 
 Key = TypeVar("Key")
@@ -165,7 +164,7 @@ _FOREVER = 2**63 - 1
 def _outcomes(view: View, level: Level) -> Mapping[str, int]:
     """Return the outcome of the level for each link that has one, when its windows close."""
     if level == CLICKS:
-        return dict.fromkeys(counted_clicks(view), 1)
+        return dict.fromkeys(attribute(view, view.decision.click_closes_us).clicked, 1)
     return attribute(view, view.decision.revenue_closes_us).revenue_micros
 
 
