@@ -270,12 +270,8 @@ def share_rate(total: int, n_views: int, scale: int) -> RateReport:
 
 
 def _both_groups(counters: Counters, link_id: str) -> LinkCounters:
-    counted = [
-        found for group in GROUPS if (found := counters.links.get((group, link_id))) is not None
-    ]
-    if len(counted) < len(GROUPS):  # the usual case in a large pool
-        return counted[0] if counted else _UNCOUNTED
-    return sum_counters(counted[0], counted[1])
+    policy, holdout = (counters.links.get((group, link_id), _UNCOUNTED) for group in GROUPS)
+    return sum_counters(policy, holdout)
 
 
 def report_group(group: Group, pages: PageCounters, pool: PoolSettings) -> GroupReport:

@@ -11,8 +11,6 @@ folds the rows. The columns of a table are the fields of its record, in their or
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
-from operator import attrgetter
 from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -305,29 +303,18 @@ class _Page(msgspec.Struct, array_like=True, frozen=True):
     random_order: bool
 
 
-class _LinkOfPage(msgspec.Struct, array_like=True, gc=False):
-    link_id: str
-
-
-class _LinksOfPage(msgspec.Struct, array_like=True, gc=False):
-    floor: msgspec.Raw
-    shown: list[_LinkOfPage]
-
-
-_decode_links = msgspec.json.Decoder(_LinksOfPage).decode
+_decode_page = msgspec.json.Decoder(_Page).decode
 
 
 def links_on(pages: Iterable[str]) -> Iterator[str]:
-    """Yield the links of stored pages, in a fifth of the time that SQL takes."""
-    shown = chain.from_iterable(map(attrgetter("shown"), map(_decode_links, pages)))
-    return map(attrgetter("link_id"), shown)
+    """Yield the links of stored pages."""
+    return (link.link_id for page in pages for link in _decode_page(page).shown)
 
 
 class _DecisionRows(TableRows[DecisionRecord]):
     """The fields of a page are one column; the last column has its format."""
 
     _N_BEFORE = DecisionRecord.__struct_fields__.index("floor")
-    _decode_page = msgspec.json.Decoder(_Page).decode
 
     def row(self, record: DecisionRecord) -> Row:
         """Return the columns of a decision."""
@@ -347,7 +334,7 @@ class _DecisionRows(TableRows[DecisionRecord]):
                 f"{PAGE_FORMAT}; use the version that wrote it"
             )
         try:
-            page = self._decode_page(row[n])
+            page = _decode_page(row[n])
         except msgspec.MsgspecError as error:
             raise UnsupportedState(f"the row of decision {row[0]} is damaged: {error}") from error
         floor, *others = astuple(page)
