@@ -45,33 +45,15 @@ NOBODY = KnownVisitor((), {}, {})
 """The visitor of every page of a pool without features."""
 NOTHING_SAID: Mapping[str, Any] = MappingProxyType({})
 
-_RANDOM_BYTES = 8
-_BLOCK = 512
 
+def new_decision_id(now_us: int) -> str:
+    """Return an id made of a time and 64 random bits.
 
-class DecisionIds:
-    """Makes ids from a time and 64 random bits; not thread-safe.
-
-    Random bits are read from the system for many ids at once, since a call costs more than an id.
-
-    >>> ids = DecisionIds()
-    >>> first, second = ids.new(1), ids.new(1)
+    >>> first, second = new_decision_id(1), new_decision_id(1)
     >>> len(first), first[:13], first != second
     (29, '0000000000001', True)
     """
-
-    def __init__(self) -> None:
-        self._random: list[str] = []
-
-    def new(self, now_us: int) -> str:
-        """Return an id for a decision of this time."""
-        if not self._random:
-            block = os.urandom(_RANDOM_BYTES * _BLOCK)
-            self._random = [
-                block[start : start + _RANDOM_BYTES].hex()
-                for start in range(0, len(block), _RANDOM_BYTES)
-            ]
-        return f"{now_us:013x}{self._random.pop()}"
+    return f"{now_us:013x}{os.urandom(8).hex()}"
 
 
 MAX_RECENT = 50_000
@@ -268,7 +250,6 @@ class Decider:
         """By pool."""
         self._asked_last: dict[str, _Asked] = {}
         """The last request of each key without constraints, which is usually repeated."""
-        self._ids = DecisionIds()
         self._by_id = DecisionsById(store, committer)
         self._renewing = Lock()
         self._hard_shown: dict[str, Counter[str]] = {}
@@ -580,7 +561,7 @@ class Decider:
         holdout = pool.holdout > 0 and self._rng.random() < pool.holdout
         page = pages[holdout]
         shown, random_order = page.draw(self._rng)
-        new_id = decision_id or self._ids.new(now_us)
+        new_id = decision_id or new_decision_id(now_us)
         click_closes_us = now_us + pool.click_window_s * SECOND_US
         revenue_until_us = now_us + pool.revenue_window_s * SECOND_US
         # By position, in the order of the fields: by name it would take six times as long.
