@@ -321,13 +321,15 @@ def test_two_requests_with_one_id_at_once_get_the_same_page(
     monkeypatch.setattr(service.store, "reading", slow_reading)
     for k in range(5):
         decided = [
-            service.decider.beside(service.decider.decide, "home", T0 + n, decision_id=f"visit-{k}")
+            service.decider.threads.submit(
+                service.decider.decide, "home", T0 + n, decision_id=f"visit-{k}"
+            )
             for n in range(2)
         ]
         first, second = (one.result(600) for one in decided)
         assert first == second
         looked_up.reset()
-    other = service.decider.beside(
+    other = service.decider.threads.submit(
         service.decider.decide, "home", T0, exclude=["l1"], decision_id="visit-0"
     )
     assert isinstance(other.exception(600), Conflict)

@@ -87,10 +87,9 @@ async def make_decision(
     try:
         decision = service.decider.decide_at_once(*asked)
         if decision is None:
-            beside = (
-                service.decider.beside if requested[3] is None else service.decider.beside_by_id
-            )
-            decision = await asyncio.wrap_future(beside(service.decider.decide, *asked))
+            decider = service.decider
+            threads = decider.threads if requested[3] is None else decider.id_threads
+            decision = await asyncio.wrap_future(threads.submit(decider.decide, *asked))
     except UnknownLink as error:
         raise broken_rule(str(error), "/pin") from None
     except InvalidInput as error:

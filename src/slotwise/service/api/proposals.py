@@ -153,9 +153,8 @@ async def make_proposal(
         if service.decider.proposes_at_once(pool_id, slots, visitor):
             proposed = service.decider.propose(*asked)
         else:
-            proposed = await asyncio.wrap_future(
-                service.decider.beside(service.decider.propose, *asked)
-            )
+            proposing = service.decider.threads.submit(service.decider.propose, *asked)
+            proposed = await asyncio.wrap_future(proposing)
     except InvalidInput as error:
         context.outcomes.pages.note("refused-visitor", pool_id, str(error))
         raise broken_rule(str(error), f"/{error.argument}") from None

@@ -15,7 +15,7 @@ from itertools import chain
 from operator import attrgetter
 from threading import Lock, RLock
 from types import MappingProxyType
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
@@ -219,8 +219,6 @@ class ShownSince:
 N_THREADS = 4
 
 _Pages = tuple[PageMix, PageMix | HoldoutMix]
-Arguments = ParamSpec("Arguments")
-Result = TypeVar("Result")
 
 
 class _Asked(NamedTuple):
@@ -256,9 +254,10 @@ class Decider:
         """By pool and rule with a hard budget, the slots of its links since the start."""
         self._proposed: dict[str, dict[str, tuple[int, dict[str, int]]]] = {}
         """By pool and id, when a page with such links was proposed; removed when it is seen."""
-        self._threads = ThreadPoolExecutor(N_THREADS, thread_name_prefix="slotwise-deciding")
-        self._id_threads = ThreadPoolExecutor(N_THREADS, thread_name_prefix="slotwise-ids")
-        """Separate threads: pages with an id may wait for the store, other pages must not."""
+        self.threads = ThreadPoolExecutor(N_THREADS, thread_name_prefix="slotwise-deciding")
+        """For calls of `decide` without an id and of `propose` that must solve a page."""
+        self.id_threads = ThreadPoolExecutor(N_THREADS, thread_name_prefix="slotwise-ids")
+        """For pages with an id: they may wait for the store, which other pages must not."""
 
     def install(self, version: Version) -> None:
         """Draw the pool's next pages from this version."""
@@ -362,18 +361,6 @@ class Decider:
             return None
         return self._decide(asked, now_us, None)
 
-    def beside(
-        self, function: Callable[Arguments, Result], *args: Arguments.args, **rest: Arguments.kwargs
-    ) -> Future[Result]:
-        """Call `decide` without an id, or `propose`, in another thread."""
-        return self._threads.submit(function, *args, **rest)
-
-    def beside_by_id(
-        self, function: Callable[Arguments, Result], *args: Arguments.args, **rest: Arguments.kwargs
-    ) -> Future[Result]:
-        """Call `decide` with an id in a thread that may wait for the store."""
-        return self._id_threads.submit(function, *args, **rest)
-
     @property
     def store_hangs(self) -> bool:
         """Whether the store did not answer the last look-up of an id in time. Quick."""
@@ -381,8 +368,8 @@ class Decider:
 
     def close(self) -> None:
         """Finish the decisions of other threads."""
-        self._threads.shutdown()
-        self._id_threads.shutdown()
+        self.threads.shutdown()
+        self.id_threads.shutdown()
         self._by_id.close()
 
     def propose(
