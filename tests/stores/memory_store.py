@@ -16,7 +16,7 @@ from slotwise.service.counting.attribution import (
     StoredAdjustment,
     View,
 )
-from slotwise.service.counting.counters import add_counters, count_purged, subtract_counters
+from slotwise.service.counting.counters import add_counters, count_purged
 from slotwise.service.records import LinkRecord
 from slotwise.service.storage.contract import (
     AppendDecision,
@@ -156,7 +156,7 @@ class _Batch:
                 decision = tables.decisions[decision_id]
                 tables.decisions[decision_id] = replace(decision, learned=False)
             counters = tables.counters.get(pool_id, Counters())
-            tables.counters[pool_id] = subtract_counters(counters, forgotten.counted)
+            tables.counters[pool_id] = add_counters(counters, forgotten.counted, -1)
             if pool_id in tables.learned:
                 tables.learned[pool_id] = replace(tables.learned[pool_id], state=b"")
         tables.n_resets += 1

@@ -189,6 +189,6 @@ class Service:
             self.committer,
             is_learner=learner.is_learning,
             ready=not self._closed,
-            store_available=self.committer.answers and not self.decider.store_hangs,
+            store_available=self.committer.answers and not self.decider.by_id.store_hangs,
             pools=tuple(pools),
         )

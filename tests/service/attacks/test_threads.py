@@ -107,7 +107,7 @@ def test_a_store_that_hangs_delays_no_page(
         finally:
             go_on.set()
         monkeypatch.setattr(DecisionsById, "REST_S", 0.0)
-        monkeypatch.setattr(server.context.service.decider._by_id, "_rests_until_s", 0.0)
+        monkeypatch.setattr(server.context.service.decider.by_id, "_rests_until_s", 0.0)
         assert list(senders.map(decide, asked)) == first
         assert admin.get("/readyz").json()["store_available"] is True
 

@@ -148,14 +148,13 @@ def has_late_event(view: View) -> bool:
     )
 
 
-def add_counters(first: Counters, second: Counters) -> Counters:
-    """Return the sum of two sets of counters."""
-    return _combine(first, second, 1)
-
-
-def subtract_counters(first: Counters, second: Counters) -> Counters:
-    """Return the first set of counters less the second."""
-    return _combine(first, second, -1)
+def add_counters(first: Counters, second: Counters, sign: int = 1) -> Counters:
+    """Return one set of counters plus another, or minus it with the sign -1."""
+    sums = {
+        name: _sum_by_key(getattr(first, name), getattr(second, name), sign)
+        for name in Counters.__struct_fields__
+    }
+    return Counters(**sums)
 
 
 _FOREVER = 2**63 - 1
@@ -181,14 +180,6 @@ def _page_sums(pages: Mapping[tuple[Key, int, int], int], level: Level) -> dict[
             )
         sums[key] = sum_counters(sums.get(key, PageCounters()), page)
     return sums
-
-
-def _combine(first: Counters, second: Counters, sign: int) -> Counters:
-    sums = {
-        name: _sum_by_key(getattr(first, name), getattr(second, name), sign)
-        for name in Counters.__struct_fields__
-    }
-    return Counters(**sums)
 
 
 def _sum_by_key(

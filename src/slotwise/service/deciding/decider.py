@@ -248,7 +248,7 @@ class Decider:
         """By pool."""
         self._asked_last: dict[str, _Asked] = {}
         """The last request of each key without constraints, which is usually repeated."""
-        self._by_id = DecisionsById(store, committer)
+        self.by_id = DecisionsById(store, committer)
         self._renewing = Lock()
         self._hard_shown: dict[str, Counter[str]] = {}
         """By pool and rule with a hard budget, the slots of its links since the start."""
@@ -326,7 +326,7 @@ class Decider:
         asked = self._asked(pool_id, exclude, pin, slots, visitor, key_id)
         if decision_id is None:
             return self._decide(asked, now_us, None)
-        made = self._by_id.find_or_make(
+        made = self.by_id.find_or_make(
             decision_id, lambda: self._decide(asked, now_us, decision_id)
         )
         return self._same(made, asked)
@@ -355,22 +355,17 @@ class Decider:
                 return self._decide(last, now_us, None)
         asked = self._asked(pool_id, exclude, pin, slots, visitor, key_id)
         if decision_id is not None:
-            known = self._by_id.recent(decision_id)
+            known = self.by_id.recent(decision_id)
             return None if known is None else self._same(known, asked)
         if not asked.installed.has_pages_for(asked.constraints):
             return None
         return self._decide(asked, now_us, None)
 
-    @property
-    def store_hangs(self) -> bool:
-        """Whether the store did not answer the last look-up of an id in time. Quick."""
-        return self._by_id.store_hangs
-
     def close(self) -> None:
         """Finish the decisions of other threads."""
         self.threads.shutdown()
         self.id_threads.shutdown()
-        self._by_id.close()
+        self.by_id.close()
 
     def propose(
         self,
@@ -415,7 +410,7 @@ class Decider:
             revenue_closes_us=proposed.revenue_closes_us + later_us,
         )
         with self._lock:
-            if not self._by_id.has(seen.decision_id):
+            if not self.by_id.has(seen.decision_id):
                 known = self._proposed.get(seen.pool_id, {}).pop(seen.decision_id, None)
                 installed = self._installed.get(seen.pool_id)
                 if (
@@ -424,7 +419,7 @@ class Decider:
                     slots_of = self._hard_slots(installed, seen)
                     self._hard_shown.setdefault(seen.pool_id, Counter()).update(slots_of)
                 self._count_shown(seen)
-                self._by_id.remember(seen)
+                self.by_id.remember(seen)
         self._committer.append(AppendDecision(decision=seen))
 
     def _asked(
@@ -462,7 +457,7 @@ class Decider:
             decision = self._draw_within_budget(asked, pages, now_us, decision_id)
             self._count_shown(decision)
             if decision_id is not None:
-                self._by_id.remember(decision)
+                self.by_id.remember(decision)
         self._committer.append(AppendDecision(decision))
         return decision
 

@@ -30,7 +30,7 @@ from slotwise.service.counting.attribution import (
     judge_click,
     judge_conversion,
 )
-from slotwise.service.counting.counters import add_counters, count_late, subtract_counters
+from slotwise.service.counting.counters import add_counters, count_late
 from slotwise.service.limits import MAX_SUM_MICROS
 from slotwise.service.records import (
     AdjustmentEvent,
@@ -226,5 +226,5 @@ class Ledger:
             self.new.late.get(pool_id, Counters()), count_late([view], reset_times)
         )
         if already is not None:
-            total = subtract_counters(total, count_late([already], reset_times))
+            total = add_counters(total, count_late([already], reset_times), -1)
         self.new.late[pool_id] = total

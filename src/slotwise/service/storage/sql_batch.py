@@ -24,7 +24,6 @@ from slotwise.service.counting.counters import (
     add_counters,
     count_purged,
     count_settled,
-    subtract_counters,
 )
 from slotwise.service.records import AdjustmentEvent, ConversionEvent, LinkRecord
 from slotwise.service.refusals import Superseded
@@ -272,7 +271,7 @@ class SqlBatch:
         n_forgotten = 0
         for forgotten in list(views_to_forget(self._reader, operation)):
             n_forgotten += len(forgotten.decision_ids)
-            less = subtract_counters(Counters(), forgotten.counted)
+            less = add_counters(Counters(), forgotten.counted, -1)
             self.add_counters(forgotten.pool_id, less)
             sql = "UPDATE learned SET state = :nothing WHERE pool_id = :pool_id"
             self._session.execute(sql, nothing=b"", pool_id=forgotten.pool_id)

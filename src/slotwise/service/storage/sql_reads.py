@@ -276,59 +276,6 @@ class SqlSession:
         raise NotImplementedError
 
 
-def read_activity(
-    session: SqlSession, pool_id: str, since_us: int, span_us: int, closed_until_us: int
-) -> Activity:
-    """Sum up the rows of a store.
-
-    Equals the sums over the single views, except that the views of links are estimated for more
-    than `MAX_PAGES`.
-    """
-    asked: dict[str, object] = {
-        "pool_id": pool_id,
-        "since_us": since_us,
-        "span_us": span_us,
-        "closed_until_us": closed_until_us,
-        "n_rows": MAX_DELAYS,
-    }
-
-    def rows(query: str) -> list[tuple[int, ...]]:
-        return session.fetch(ACTIVITY[query], **asked)
-
-    spans: dict[tuple[int, int], dict[str, int]] = defaultdict(dict)
-    for query, names in (
-        ("views", ("views",)),
-        ("clicks", ("clicks", "clicks_squared")),
-        ("sales", ("sales", "revenue_units", "revenue_rest")),
-        ("refunds", ("refund_units", "refund_rest")),
-    ):
-        for span, holdout, *sums in rows(query):
-            spans[span, holdout].update(zip(names, sums, strict=True))
-    for one in spans.values():
-        units = one.pop("revenue_units", 0) - one.pop("refund_units", 0)
-        one["revenue_micros"] = units * MICROS + one.pop("revenue_rest", 0)
-        one["revenue_micros"] -= one.pop("refund_rest", 0)
-    n_pages = sum(sums.get("views", 0) for sums in spans.values())
-    asked["every"] = _step(n_pages)
-    asked["every_open"] = _step(rows("n_open")[0][0])
-    links: dict[tuple[str, int], dict[str, int]] = defaultdict(dict)
-    for query, name in (("link_views", "views"), ("link_clicks", "clicks")):
-        for link_id, span, total in rows(query):
-            links[str(link_id), span][name] = total
-    [(invalid_clicks, late_clicks)] = rows("odd_clicks")
-    return Activity(
-        spans=spans_of(spans, span_us),
-        link_spans=link_spans_of(links, span_us),
-        pending_views={str(link_id): views for link_id, views in rows("pending")},
-        click_delays_us=tuple(sorted(delay for (delay,) in rows("click_delays"))),
-        sale_delays_us=tuple(sorted(delay for (delay,) in rows("sale_delays"))),
-        late_clicks=late_clicks,
-        late_sales=rows("late_sales")[0][0],
-        invalid_clicks=invalid_clicks,
-        refused=rows("refused")[0][0],
-    )
-
-
 def _step(n_pages: int) -> int:
     """Return n such that every n-th page makes at most `MAX_PAGES`."""
     return max(1, -(-n_pages // MAX_PAGES))
@@ -669,8 +616,54 @@ class StoreReader:
         return sum(self._fetch(f"SELECT COUNT(*) {still_waiting(name)}")[0][0] for name in EVENTS)
 
     def activity(self, pool_id: str, since_us: int, span_us: int, closed_until_us: int) -> Activity:
-        """Sum up the pages shown since a time; windows after `closed_until_us` are open."""
-        return read_activity(self._session, pool_id, since_us, span_us, closed_until_us)
+        """Sum up the pages shown since a time; windows after `closed_until_us` are open.
+
+        Equals the sums over the single views, except that the views of links are estimated for more
+        than `MAX_PAGES`.
+        """
+        asked: dict[str, object] = {
+            "pool_id": pool_id,
+            "since_us": since_us,
+            "span_us": span_us,
+            "closed_until_us": closed_until_us,
+            "n_rows": MAX_DELAYS,
+        }
+
+        def rows(query: str) -> list[tuple[int, ...]]:
+            return self._fetch(ACTIVITY[query], **asked)
+
+        spans: dict[tuple[int, int], dict[str, int]] = defaultdict(dict)
+        for query, names in (
+            ("views", ("views",)),
+            ("clicks", ("clicks", "clicks_squared")),
+            ("sales", ("sales", "revenue_units", "revenue_rest")),
+            ("refunds", ("refund_units", "refund_rest")),
+        ):
+            for span, holdout, *sums in rows(query):
+                spans[span, holdout].update(zip(names, sums, strict=True))
+        for one in spans.values():
+            units = one.pop("revenue_units", 0) - one.pop("refund_units", 0)
+            one["revenue_micros"] = units * MICROS + one.pop("revenue_rest", 0)
+            one["revenue_micros"] -= one.pop("refund_rest", 0)
+        n_pages = sum(sums.get("views", 0) for sums in spans.values())
+        asked["every"] = _step(n_pages)
+        asked["every_open"] = _step(rows("n_open")[0][0])
+        links: dict[tuple[str, int], dict[str, int]] = defaultdict(dict)
+        for query, name in (("link_views", "views"), ("link_clicks", "clicks")):
+            for link_id, span, total in rows(query):
+                links[str(link_id), span][name] = total
+        [(invalid_clicks, late_clicks)] = rows("odd_clicks")
+        return Activity(
+            spans=spans_of(spans, span_us),
+            link_spans=link_spans_of(links, span_us),
+            pending_views={str(link_id): views for link_id, views in rows("pending")},
+            click_delays_us=tuple(sorted(delay for (delay,) in rows("click_delays"))),
+            sale_delays_us=tuple(sorted(delay for (delay,) in rows("sale_delays"))),
+            late_clicks=late_clicks,
+            late_sales=rows("late_sales")[0][0],
+            invalid_clicks=invalid_clicks,
+            refused=rows("refused")[0][0],
+        )
 
     def _views(self, found: Iterable[DecisionRecord]) -> list[View]:
         decisions = {decision.decision_id: decision for decision in found}
