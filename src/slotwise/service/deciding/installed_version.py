@@ -143,7 +143,8 @@ class InstalledVersion:
         self._usual_constraints = self._completed(NO_CONSTRAINTS)
         with self._ruling:
             self._usual_page = self._pages[self._usual_constraints] = self._make_usual_page(now_us)
-        self.prepare(NO_CONSTRAINTS)
+        if self._pool.holdout:  # the first visitor of the holdout must not wait for it
+            self.holdout_page(NO_CONSTRAINTS)
 
     def _make_usual_page(self, now_us: int) -> PageMix:
         """Return the page without constraints: the version's own if no link or rule changed."""
@@ -178,12 +179,6 @@ class InstalledVersion:
     def depends_on_visitors(self) -> bool:
         """Whether its pages differ from visitor to visitor."""
         return self._visitors is not None
-
-    def prepare(self, constraints: PageConstraints) -> None:
-        """Solve the pages with given constraints, unless they are cached."""
-        self.page(constraints)
-        if self._pool.holdout:
-            self.holdout_page(constraints)
 
     def page(self, constraints: PageConstraints) -> PageMix:
         """Return the page with given constraints; solved at its first use, then cached."""
