@@ -38,20 +38,17 @@ class TrustedProxies:
             except ValueError:
                 rule = "addresses or networks such as 10.0.0.0/8, separated by commas"
                 raise InvalidInput.of("trusted_proxies", rule, network) from None
-        self.are_trusted = functools.lru_cache(maxsize=1_000)(self._are_trusted)
 
     def __bool__(self) -> bool:
         return bool(self._networks)
 
-    def _are_trusted(self, address: str) -> bool:
+    def _is_trusted(self, address: str) -> bool:
         parsed = _parse(address)
-        return parsed is not None and any(
-            parsed in network for network in self._networks if network.version == parsed.version
-        )
+        return parsed is not None and any(parsed in network for network in self._networks)
 
     def client(self, peer: str, headers: Sequence[tuple[bytes, bytes]]) -> str:
         """Return the address of the visitor; `peer` is the other end of the connection."""
-        if not self.are_trusted(peer):
+        if not self._is_trusted(peer):
             return peer
         lines = [value for name, value in headers if name == b"x-forwarded-for"]
         nearest = peer
@@ -60,11 +57,12 @@ class TrustedProxies:
             if parsed is None:
                 break
             nearest = str(parsed)
-            if not self.are_trusted(nearest):
+            if not self._is_trusted(nearest):
                 break
         return nearest
 
 
+@functools.lru_cache(maxsize=10_000)
 def _parse(text: str) -> Address | None:
     """Read an address, with or without a port."""
     host, _, port = text.rpartition(":")
