@@ -17,7 +17,7 @@ from slotwise.selection import floor_status as rule
 from slotwise.selection.page_rules import PageRules
 from slotwise.selection.page_within_rules import best_within
 from slotwise.selection.solve import Solution, solve
-from slotwise.service.counting.attribution import Counters, LinkCounters, PageCounters
+from slotwise.service.counting.attribution import Counters, PageCounters
 from slotwise.service.records import FloorState, ImportedCounts
 
 NORMAL_QUANTILE = 1.96
@@ -45,12 +45,11 @@ class LinkRates(NamedTuple):
 
 def link_counts(counters: Counters, link_ids: Sequence[str], max_revenue_micros: int) -> LinkCounts:
     """Return the counts of both groups together, revenue as a share of `max_revenue_micros`."""
-    views, sums = np.zeros((2, len(link_ids))), np.zeros((2, len(link_ids)))
+    views, sums = np.zeros((2, 2, len(link_ids)))
     places = {link_id: place for place, link_id in enumerate(link_ids)}
-    nothing = LinkCounters()
     for (_, link_id), counted in counters.links.items():
         place = places.get(link_id)
-        if place is not None and counted != nothing:
+        if place is not None:
             views[0, place] += counted.click_views
             sums[0, place] += counted.clicks
             views[1, place] += counted.revenue_views
@@ -64,7 +63,7 @@ def count_known(
     known: Iterable[tuple[str, ImportedCounts]], link_ids: Sequence[str], max_revenue_micros: int
 ) -> LinkCounts:
     """Return imported counts of links at their discount, in the form of `link_counts`."""
-    views, sums = np.zeros((2, len(link_ids))), np.zeros((2, len(link_ids)))
+    views, sums = np.zeros((2, 2, len(link_ids)))
     places = {link_id: place for place, link_id in enumerate(link_ids)}
     for link_id, counted in known:
         place = places.get(link_id)
