@@ -75,9 +75,6 @@ LARGEST_PRIOR = 0.999
 REFIT_GROWTH = 1.02
 """A level is refitted, and all links are recomputed, when its rounds have grown by 2 %."""
 
-REFRESHED = 256
-"""Links whose widths are recomputed in one block."""
-
 TRIAL_GAIN, TRIAL_COST = 7.0, 2.0
 """Factors of the possible gain and of the cost of a trial, which set the length of trials."""
 
@@ -90,8 +87,7 @@ class JointPosterior(NamedTuple):
     what a link on the page was worth more than one not on it. `sales` are the typical sale by then,
     and the sums of outcomes and of their squares at the last level, of feedback received view by
     view. `change` has the discarded part of the counts; only the pool's means contain it.
-    `is_stale` marks links whose counts have changed; `to_do` is a buffer to list them, and
-    `buffers` are those of a block of links.
+    `is_stale` marks links whose counts have changed; `to_do` and `buffers` are for them.
     """
 
     mean: Floats
@@ -121,7 +117,7 @@ def new_joint_posterior(
         width=np.zeros(problem.n_links),
         is_stale=np.ones(problem.n_links, np.bool_),
         to_do=np.zeros(problem.n_links + 1, np.int64),
-        buffers=np.zeros((2, REFRESHED)),
+        buffers=np.zeros((2, whole_vectors(problem.n_links))),
         pool=0.5 ** np.arange(1.0, problem.n_levels + 1.0),
         clock=np.ones(problem.n_levels),
         sales=np.array([1.0, 0.0, 0.0]),
@@ -271,17 +267,12 @@ def _rounds_to_come(posterior: JointPosterior) -> float:
 
 @inner
 def _refresh_widths(posterior: JointPosterior, evidence: Evidence, n_listed: int) -> None:
-    """Recompute the widths of the bounds of the links in `to_do`, which are then not stale."""
-    for begin in range(int64(0), n_listed, len(posterior.buffers[0])):
-        _refresh_block(posterior, evidence, posterior.to_do[begin:n_listed])
+    """Recompute the widths of the bounds of the links in `to_do`, which are then not stale.
 
-
-@inner
-def _refresh_block(posterior: JointPosterior, evidence: Evidence, links: Links) -> None:
-    """Recompute the widths of the first block of some links; divisions and roots in vectors."""
-    grown, variance = posterior.buffers[0], posterior.buffers[1]
-    n_links, margin = min(len(links), len(grown)), posterior.margin[0]
-    for k in range(n_links):
+    Divisions and roots are computed in vectors.
+    """
+    links, grown, variance = posterior.to_do, posterior.buffers[0], posterior.buffers[1]
+    for k in range(n_listed):
         mean = spread = 0.0
         for level in range(len(posterior.pool) - 1, -1, -1):
             rate, uncertainty = posterior.mean[level, links[k]], posterior.variance[level, links[k]]
@@ -289,11 +280,11 @@ def _refresh_block(posterior: JointPosterior, evidence: Evidence, links: Links) 
         variance[k] = spread
         grown[k] = recent_views(posterior.change, evidence, int64(0), links[k])
         grown[k] += evidence.open_views[0, links[k]]
-    views = _rounds_to_come(posterior) * evidence.n_slots
-    for k in range(whole_vectors(n_links)):
+    margin, views = posterior.margin[0], _rounds_to_come(posterior) * evidence.n_slots
+    for k in range(whole_vectors(n_listed)):
         gain = TRIAL_GAIN * margin / (margin + TRIAL_COST * math.sqrt(variance[k]) + 1e-300)
         grown[k] = 1.0 + views / (len(posterior.width) * (grown[k] + 1.0)) * gain
-    for k in range(n_links):
+    for k in range(n_listed):
         posterior.width[links[k]] = posterior.exploration * math.log(grown[k])
         posterior.is_stale[links[k]] = False
 
