@@ -8,7 +8,6 @@ import sqlite3
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
-from functools import cache
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -23,7 +22,7 @@ from slotwise.errors import UnsupportedState
 from slotwise.service.refusals import StoreInUse, StoreUnavailable
 from slotwise.service.storage.contract import Operation
 from slotwise.service.storage.migrations import upgrade
-from slotwise.service.storage.schema import Row, row_columns
+from slotwise.service.storage.schema import Row, metadata, row_columns
 from slotwise.service.storage.sql_batch import SqlBatch
 from slotwise.service.storage.sql_reads import (
     Engine,
@@ -44,11 +43,13 @@ ENGINE = Engine(
 )
 
 
-@cache
-def _insert(table: Table, end: str) -> str:
+def _insert(table: Table) -> str:
     names = row_columns(table)
     marks = ", ".join("?" * len(names))
-    return f"INSERT INTO {table.name} ({', '.join(names)}) VALUES ({marks}) {end}"
+    return f"INSERT INTO {table.name} ({', '.join(names)}) VALUES ({marks})"
+
+
+_INSERT = {table.name: _insert(table) for table in metadata.sorted_tables}
 
 
 class SqliteSession(SqlSession):
@@ -69,7 +70,7 @@ class SqliteSession(SqlSession):
         return closing(self._connection.cursor())
 
     def _write(self, table: Table, end: str, new: Sequence[Row]) -> int:
-        return int(self._connection.executemany(_insert(table, end), new).rowcount)
+        return int(self._connection.executemany(f"{_INSERT[table.name]} {end}", new).rowcount)
 
 
 _PRAGMAS = (
