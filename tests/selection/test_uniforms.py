@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from slotwise.compile import compiled_first, hot
-from slotwise.selection.uniforms import chance_of, draw_levels
+from slotwise.selection.uniforms import draw_levels
 
 ALL_ONES = 2**128 - 1
 
@@ -52,15 +52,6 @@ def test_states_at_the_limits(state: int, inc: int) -> None:
     bits = np.random.PCG64(1)
     bits.state = {**bits.state, "state": {"state": state, "inc": inc}}
     assert_same(bits, 2, 33)
-
-
-@pytest.mark.parametrize("n_levels", [1, 2])
-def test_a_generator_given_by_its_addresses(n_levels: int) -> None:
-    rng, twin = np.random.default_rng(4), np.random.default_rng(4)
-    draws = np.zeros((n_levels, 9))
-    draw(chance_of(rng), draws)
-    assert np.array_equal(draws, one_by_one(twin, n_levels, 9))
-    assert rng.random() == twin.random()
 
 
 def test_half_a_number_left_over_stays() -> None:

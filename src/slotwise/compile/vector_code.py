@@ -5,8 +5,7 @@ Used by `internals`.
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,28 +22,7 @@ cgutils: Any = core.cgutils
 ir: Any = cgutils.ir
 types: Any = core.types
 
-DOUBLE, INT, WIDE = ir.DoubleType(), ir.IntType(64), ir.IntType(128)
-
-NEXT_DOUBLE = ir.FunctionType(DOUBLE, [INT])
-PCG64 = "slotwise_pcg64_next_double"
-"""The function of numpy's default generator; stored machine code knows it by this name."""
-PAIRS = 8
-"""Pairs of numbers that are drawn at once."""
-MULTIPLIER = 0x2360ED051FC65DA44385DF649FCCF645
-"""The factor of a step of PCG64 (O'Neill 2014)."""
-
-
-def _address_of_pcg64() -> int:
-    """Return the address of that function, or 1 if this numpy stores the state differently."""
-    generator = np.random.PCG64(1)
-    state = ctypes.c_uint64.from_address(generator.ctypes.state_address).value
-    known = generator.state["state"]
-    expected = b"".join(known[name].to_bytes(16, "little") for name in ("state", "inc"))
-    address = ctypes.cast(generator.ctypes.next_double, ctypes.c_void_p).value
-    return address if address and ctypes.string_at(state, 32) == expected else 1
-
-
-core.codegen.ll.add_symbol(PCG64, _address_of_pcg64())  # type: ignore[attr-defined]
+DOUBLE, INT = ir.DoubleType(), ir.IntType(64)
 
 
 def numbers_of(context: Any, builder: Builder, signature: Any, arguments: Any, place: int) -> Any:
@@ -106,16 +84,6 @@ def load_lanes(builder: Builder, numbers: Any, place: Any, is_there: Any) -> Any
     name = f"llvm.masked.load.v{lanes}f64.p0"
     read = cgutils.get_or_insert_function(builder.module, form, name)
     return builder.call(read, [address, ir.Constant(align, 8), is_there, constant(0.0, lanes)])
-
-
-def store_lanes(builder: Builder, numbers: Any, place: Any, vector: Any, is_there: Any) -> None:
-    """Write some lanes of a vector into an array of doubles."""
-    address, align = builder.gep(numbers, [place]), ir.IntType(32)
-    address = builder.bitcast(address, vector.type.as_pointer())
-    form = ir.FunctionType(ir.VoidType(), [vector.type, address.type, align, is_there.type])
-    name = f"llvm.masked.store.v{vector.type.count}f64.p0"
-    write = cgutils.get_or_insert_function(builder.module, form, name)
-    builder.call(write, [vector, address, ir.Constant(align, 8), is_there])
 
 
 def reduce_lanes(builder: Builder, vector: Any, join: Callable[[Any, Any], Any]) -> Any:
@@ -379,160 +347,17 @@ def _above_code(context: Any, builder: Builder, signature: Any, arguments: Any) 
     return builder.add(at.get(), builder.zext(place, INT))
 
 
-class _Generator:
-    """A random generator in compiled code, given as such or as the two addresses of a `Chance`."""
-
-    def __init__(self, context: Any, builder: Builder, kind: Any, generator: Any) -> None:
-        self._builder = builder
-        if isinstance(kind, types.BaseTuple):
-            self._state, self._address = cgutils.unpack_tuple(builder, generator)
-        else:
-            whole = cgutils.create_struct_proxy(kind)(context, builder, generator)
-            inside = context.data_model_manager[kind].get_member_fe_type("bit_generator")
-            bits = cgutils.create_struct_proxy(inside)(context, builder, whole.bit_generator)
-            self._state, self._address = bits.state, bits.fnptr_next_double
-
-    def next(self) -> Any:
-        """Return the next number."""
-        function = self._builder.inttoptr(self._address, NEXT_DOUBLE.as_pointer())
-        return self._builder.call(function, [self._state])
-
-    def is_pcg64(self) -> Any:
-        """Return whether this is PCG64, whose numbers are computed without a call."""
-        builder = self._builder
-        function = cgutils.get_or_insert_function(builder.module, NEXT_DOUBLE, PCG64)
-        return builder.icmp_unsigned("==", self._address, builder.ptrtoint(function, INT))
-
-    def pcg64(self) -> tuple[Any, Any, Any]:
-        """Return where PCG64 stores its state, the state, and the term that a step adds."""
-        builder = self._builder
-        place = builder.load(builder.inttoptr(self._state, WIDE.as_pointer().as_pointer()))
-        term = builder.load(builder.gep(place, [ir.Constant(INT, 1)]), align=8)
-        return place, builder.load(place, align=8), term
-
-
-def _halves(builder: Builder, number: Any) -> tuple[Any, Any]:
-    """Return the upper and the lower half of a 128-bit number."""
-    high = builder.lshr(number, ir.Constant(WIDE, 64))
-    return builder.trunc(high, INT), builder.trunc(number, INT)
-
-
-def _like(value: Any, number: float) -> Any:
-    """Return a constant of the type of `value`, in all lanes of a vector."""
-    is_vector = isinstance(value.type, ir.VectorType)
-    return ir.Constant(value.type, [number] * value.type.count if is_vector else number)
-
-
-def _uniform_of(builder: Builder, high: Any, low: Any) -> Any:
-    """Return the number of a state of PCG64: its halves joined, rotated by its first six bits."""
-    mixed, turn = builder.xor(high, low), builder.lshr(high, _like(high, 58))
-    back = builder.and_(builder.neg(turn), _like(high, 63))
-    bits = builder.or_(builder.lshr(mixed, turn), builder.shl(mixed, back))
-    lanes = getattr(high.type, "count", 0)
-    number = builder.sitofp(
-        builder.lshr(bits, _like(high, 11)), ir.VectorType(DOUBLE, lanes) if lanes else DOUBLE
-    )
-    return builder.fmul(number, _like(number, 2.0**-53))
-
-
 def _uniform_code(context: Any, builder: Builder, signature: Any, arguments: Any) -> Any:
-    rng = _Generator(context, builder, signature.args[0], arguments[0])
-    drawn = Tally(builder, ir.Constant(DOUBLE, 0.0))
-    with builder.if_else(rng.is_pcg64(), likely=True) as (known, other):
-        with known:
-            place, state, term = rng.pcg64()
-            state = builder.add(builder.mul(state, ir.Constant(WIDE, MULTIPLIER)), term)
-            builder.store(state, place, align=8)
-            drawn.set(_uniform_of(builder, *_halves(builder, state)))
-        with other:
-            drawn.set(rng.next())
-    return drawn.get()
-
-
-def _steps(count: int) -> tuple[int, int]:
-    """Return what `count` steps multiply a state of PCG64 by, and the term that they add."""
-    powers = [pow(MULTIPLIER, power, 2**128) for power in range(count + 1)]
-    return powers[-1], sum(powers[:-1]) % 2**128
-
-
-WideLanes = tuple[Any, Any]
-"""128-bit numbers in the lanes of two vectors: their upper and their lower halves."""
-
-
-def _wide_constants(numbers: Sequence[int]) -> WideLanes:
-    halves = [number >> 64 for number in numbers], [number % 2**64 for number in numbers]
-    high, low = (ir.Constant(ir.VectorType(INT, len(numbers)), half) for half in halves)
-    return high, low
-
-
-def _times_plus(
-    builder: Builder, number: WideLanes, factor: WideLanes, term: WideLanes
-) -> WideLanes:
-    """Return products plus a term; those of the lower halves are put together from 32 bits each."""
-    add, mul, lshr = builder.add, builder.mul, builder.lshr
-    (high, low), (by_high, by_low) = number, factor
-    half, shift = _like(low, 2**32 - 1), _like(low, 32)
-    one, one_rest = builder.and_(low, half), lshr(low, shift)
-    two, two_rest = builder.and_(by_low, half), lshr(by_low, shift)
-    first = mul(one, two)
-    second = add(mul(one_rest, two), lshr(first, shift))
-    third = add(mul(one, two_rest), builder.and_(second, half))
-    upper = add(mul(one_rest, two_rest), add(lshr(second, shift), lshr(third, shift)))
-    upper = add(upper, add(mul(high, by_low), mul(low, by_high)))
-    lower = builder.or_(builder.shl(third, shift), builder.and_(first, half))
-    total = add(lower, term[1])
-    carry = builder.zext(builder.icmp_unsigned("<", total, lower), total.type)
-    return add(add(upper, term[0]), carry), total
-
-
-def _draw_pairs(builder: Builder, rng: _Generator, n_pairs: Any, rows: list[Any]) -> None:
-    """Write at least one pair of numbers of PCG64.
-
-    Each lane has the state of another pair of a block, so a block is one step of all lanes.
-    """
-
-    def splat_wide(number: Any) -> WideLanes:
-        high, low = (splat(builder, half, PAIRS) for half in _halves(builder, number))
-        return high, low
-
-    place, state, own = rng.pcg64()
-    term, nothing = splat_wide(own), _wide_constants([0] * PAIRS)
-    factors, terms = zip(*(_steps(2 * lane + 1) for lane in range(PAIRS)), strict=True)
-    terms_of_lanes = _times_plus(builder, term, _wide_constants(terms), nothing)
-    start = _times_plus(builder, splat_wide(state), _wide_constants(factors), terms_of_lanes)
-    block_factor, block_terms = _steps(2 * PAIRS)
-    one_step, block_step = (_wide_constants([by] * PAIRS) for by in (MULTIPLIER, block_factor))
-    block_term = splat_wide(builder.mul(own, ir.Constant(WIDE, block_terms)))
-    states, last = ([Tally(builder, half) for half in start] for _ in range(2))
-    lanes = ir.Constant(ir.VectorType(INT, PAIRS), list(range(PAIRS)))
-    size = ir.Constant(INT, PAIRS)
-    n_blocks = builder.sdiv(builder.add(n_pairs, ir.Constant(INT, PAIRS - 1)), size)
-    with cgutils.for_range(builder, n_blocks) as loop:
-        at = builder.mul(loop.index, size)
-        n_left = splat(builder, builder.sub(n_pairs, at), PAIRS)
-        first = (states[0].get(), states[1].get())
-        second = _times_plus(builder, first, one_step, term)
-        for row, halves in zip(rows, (first, second), strict=True):
-            is_there = builder.icmp_signed("<", lanes, n_left)
-            store_lanes(builder, row, at, _uniform_of(builder, *halves), is_there)
-        after = _times_plus(builder, first, block_step, block_term)
-        for tally, half in zip([*states, *last], [*after, *second], strict=True):
-            tally.set(half)
-    lane = builder.srem(builder.sub(n_pairs, ir.Constant(INT, 1)), size)
-    high, low = (builder.zext(builder.extract_element(half.get(), lane), WIDE) for half in last)
-    builder.store(builder.or_(builder.shl(high, ir.Constant(WIDE, 64)), low), place, align=8)
-
-
-def _pairs_code(context: Any, builder: Builder, signature: Any, arguments: Any) -> Any:
-    rng = _Generator(context, builder, signature.args[0], arguments[0])
-    rows = [numbers_of(context, builder, signature, arguments, k) for k in (1, 2)]
-    with builder.if_else(rng.is_pcg64(), likely=True) as (known, other):
-        with known, builder.if_then(cgutils.is_not_null(builder, arguments[3])):
-            _draw_pairs(builder, rng, arguments[3], rows)
-        with other, cgutils.for_range(builder, arguments[3]) as loop:
-            for row in rows:
-                builder.store(rng.next(), builder.gep(row, [loop.index]))
-    return context.get_dummy_value()
+    kind = signature.args[0]
+    if isinstance(kind, types.BaseTuple):
+        state, address = cgutils.unpack_tuple(builder, arguments[0])
+    else:
+        whole = cgutils.create_struct_proxy(kind)(context, builder, arguments[0])
+        inside = context.data_model_manager[kind].get_member_fe_type("bit_generator")
+        bits = cgutils.create_struct_proxy(inside)(context, builder, whole.bit_generator)
+        state, address = bits.state, bits.fnptr_next_double
+    draw = ir.FunctionType(DOUBLE, [INT]).as_pointer()
+    return builder.call(builder.inttoptr(address, draw), [state])
 
 
 _NEIGHBOURS = types.Tuple((types.float64, types.float64, types.int64))
@@ -549,6 +374,5 @@ CODE: dict[str, tuple[Any, Codegen]] = {
     "sum_below": (types.Tuple((types.float64, types.int64)), _below_code),
     "first_above": (types.int64, _above_code),
     "next_uniform": (types.float64, _uniform_code),
-    "draw_pairs": (types.none, _pairs_code),
 }
 """What each vector pass returns, and the function that writes its code."""

@@ -49,20 +49,10 @@ def next_uniform(rng: np.random.Generator) -> float:
     return rng.random()
 
 
-@vector_pass
-def draw_pairs(rng: np.random.Generator, first: Floats, second: Floats, n_pairs: int) -> None:
-    """Write pairs of the next numbers of a generator."""
-    for k in range(n_pairs):
-        first[k], second[k] = rng.random(), rng.random()
-
-
 @inner
 def draw_levels(rng: np.random.Generator, draws: Floats) -> None:
     """Fill `draws[level, slot]` with the next numbers of a generator, slot by slot."""
     n_levels, n_slots = draws.shape
-    if n_levels == 2:
-        draw_pairs(rng, draws[0], draws[1], n_slots)
-        return
     for slot in range(n_slots):
         for level in range(n_levels):
             draws[level, slot] = next_uniform(rng)
