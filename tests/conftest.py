@@ -22,8 +22,11 @@ settings.load_profile("slotwise")
 
 SLOW_LIMIT_S = 7200.0
 
-LONG_FIRST = ("browser", "newcomer", "docs", "service", "simulation", "cli", "policies")
-"""Folders whose files take long, longest first: short files at the end keep all workers busy."""
+ORDER = ("policies", "service", "simulation", "newcomer", "docs", "cli", "", "browser")
+"""Folders as they are run, "" for all others: what others wait for is compiled first.
+
+Pages in a browser wait for the service, which must not wait for all the other workers.
+"""
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
@@ -33,7 +36,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run long files first, and give slow tests more time before they count as stuck.
+    """Order the files, and give slow tests more time before they count as stuck.
 
     The time of other tests is in pyproject.
     """
@@ -44,8 +47,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _place(parts: list[str]) -> int:
-    is_long = parts[0] == "tests" and parts[1] in LONG_FIRST
-    return LONG_FIRST.index(parts[1]) if is_long else len(LONG_FIRST)
+    folder = parts[1] if parts[0] == "tests" and parts[1] in ORDER else ""
+    return ORDER.index(folder)
 
 
 @pytest.fixture

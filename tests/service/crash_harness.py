@@ -259,7 +259,7 @@ def _feedback(rng: random.Random, page: Event, name: str) -> list[Event]:
         }
         events += [{"type": "click", **one}, sale, refund]
     rng.shuffle(events)
-    return events + rng.sample(events, 2)
+    return events + rng.sample(events, min(2, len(events)))
 
 
 def check(url: str, key: str, acknowledged: Acknowledged) -> None:
