@@ -22,10 +22,13 @@ settings.load_profile("slotwise")
 
 SLOW_LIMIT_S = 7200.0
 
-ORDER = ("policies", "service", "simulation", "newcomer", "docs", "cli", "", "browser")
+ORDER = (
+    *("policies", "service", "simulation", "newcomer", "docs", "browser", "cli", ""),
+    "browser/test_plan.py",
+)
 """Folders as they are run, "" for all others: what others wait for is compiled first.
 
-Pages in a browser wait for the service, which must not wait for all the other workers.
+A plan is computed at a low priority, while the browser waits: it is last, when workers are idle.
 """
 
 
@@ -40,15 +43,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     The time of other tests is in pyproject.
     """
-    items.sort(key=lambda item: _place(item.nodeid.split("/")))
+    items.sort(key=lambda item: _place(item.nodeid))
     for item in items:
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(SLOW_LIMIT_S))
 
 
-def _place(parts: list[str]) -> int:
-    folder = parts[1] if parts[0] == "tests" and parts[1] in ORDER else ""
-    return ORDER.index(folder)
+def _place(nodeid: str) -> int:
+    named = [one for one in ORDER if one and nodeid.startswith(f"tests/{one}")]
+    return ORDER.index(max(named, key=len, default=""))
 
 
 @pytest.fixture
