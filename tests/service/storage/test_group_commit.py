@@ -7,14 +7,15 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
+from random import Random
 from threading import Event, Thread
 from typing import Any
 
 import pytest
 
-from slotwise.service.records import ChangeRecord, Outcome
+from slotwise.service.records import ChangeRecord, DecisionRecord, Outcome
 from slotwise.service.refusals import StoreUnavailable
 from slotwise.service.storage import group_commit
 from slotwise.service.storage.contract import (
@@ -22,8 +23,10 @@ from slotwise.service.storage.contract import (
     Operation,
     RecordEvent,
     SavePool,
+    ShownViews,
 )
 from slotwise.service.storage.group_commit import GroupCommitter
+from slotwise.service.storage.sql_reads import StoreReader
 from slotwise.service.storage.sqlite import SqliteStore
 from tests.service.rows import T0, click, decision, pool
 from tests.stores.memory_store import MemoryStore
@@ -267,6 +270,55 @@ def test_an_answer_and_a_refusal_at_once_settle_a_write_once() -> None:
     assert all(one.answers.done() for one in writes)
 
 
+@pytest.mark.parametrize("repeated", [0.0, 0.01, 0.05, 0.3])
+def test_committed_pages_are_counted_as_the_store_has_them(tmp_path: Path, repeated: float) -> None:
+    """Two pools, decisions that are committed again, and reads that fail."""
+    random, known = Random(5), list[DecisionRecord]()
+    places = {"home": 0, "away": 0}
+    counted = {pool_id: Counter[str]() for pool_id in places}
+    n_read = 0
+
+    class Reader(StoreReader):
+        def place_of(self, decision_id: str) -> int:
+            if random.random() < 0.05:
+                raise StoreUnavailable("the cable is out")
+            return super().place_of(decision_id)
+
+        def shown_since(self, pool_id: str, after: int) -> ShownViews:
+            nonlocal n_read
+            n_read += 1
+            return super().shown_since(pool_id, after)
+
+    def ask(pool_id: str) -> None:
+        with suppress(StoreUnavailable), opened.reading() as reader:
+            own = Reader(reader._session)
+            found = asked.committed.shown_since(own, pool_id, places[pool_id])
+            assert found.until >= places[pool_id]
+            places[pool_id] = found.until
+            counted[pool_id] += Counter(found.links) + Counter({"": found.n_pages})
+
+    with closing(SqliteStore(tmp_path / "store.db")) as opened:
+        asked = GroupCommitter(opened, 0.0, max_waiting=10, by_hand=True)
+        for _ in range(400):
+            for _ in range(random.randrange(6)):
+                pool_id, page = random.choice(["home", "away"]), (random.choice("abc"), "z")
+                new = decision(f"d{len(known)}", pool_id=pool_id, links=page)
+                if known and random.random() < repeated:
+                    new = random.choice([known[-1], random.choice(known)])
+                else:
+                    known.append(new)
+                asked.append(AppendDecision(decision=new))
+            asked.commit_waiting()
+            ask(random.choice(sorted(places)))
+        for pool_id in places:
+            while places[pool_id] < len(known):
+                ask(pool_id)
+            whole = reads(opened).shown_since(pool_id, 0)
+            assert counted[pool_id] == Counter(whole.links) + Counter({"": whole.n_pages})
+            assert whole.n_pages > 200
+    assert 5 < n_read < (100 if repeated < 0.05 else 500)  # of 400 and more
+
+
 def test_a_view_that_is_sent_again_is_not_counted_again(tmp_path: Path) -> None:
     with closing(SqliteStore(tmp_path / "store.db")) as store:
         committer = GroupCommitter(store, 0.0, max_waiting=99, by_hand=True)
@@ -277,7 +329,7 @@ def test_a_view_that_is_sent_again_is_not_counted_again(tmp_path: Path) -> None:
                 committer.append(AppendDecision(decision=views[name]))
             committer.commit_waiting()
             with store.reading() as reader:
-                found = reader.shown_since("home", place)
+                found = committer.committed.shown_since(reader, "home", place)
             place = found.until
             counted.update(found.links)
         assert counted == {"A": 1, "B": 1, "C": 1, "z": 3}

@@ -45,7 +45,7 @@ from slotwise.service.learning.pool_player import (
     needs_rounds,
     subject_of,
 )
-from slotwise.service.learning.rule_goals import RuleProgress
+from slotwise.service.learning.rule_goals import RuleProgress, ShownSince
 from slotwise.service.learning.version_pages import AveragePages, ForVisitors
 from slotwise.service.pool import Pool
 from slotwise.service.pool_version import Shown, StoredVersion, Version
@@ -446,11 +446,16 @@ class PoolRun:
         with self.lock:
             self._delivered.add(increment)
 
-    def count_rules(self, reader: StoreReader, now_us: int) -> None:
+    def count_rules(
+        self,
+        reader: StoreReader,
+        now_us: int,
+        shown_since: ShownSince = StoreReader.shown_since,
+    ) -> None:
         """Count what rules have delivered, and find the bounds of their goals."""
         with self.lock:
             pool = self.pool  # other threads may replace it
-            self.progress.count(reader, pool, now_us)
+            self.progress.count(reader, shown_since, pool, now_us)
             rates: dict[str, float] = {}
             if self.latest is not None:
                 known = self.latest.stored

@@ -50,6 +50,7 @@ from slotwise.service.refusals import StoreUnavailable, Superseded
 from slotwise.service.settings import ServiceOptions
 from slotwise.service.storage.contract import SaveLearned, Store
 from slotwise.service.storage.group_commit import GroupCommitter
+from slotwise.service.storage.sql_reads import StoreReader
 
 MAX_DRAWS = 256
 MIN_DRAWS = 64
@@ -378,8 +379,10 @@ class Publisher:
         with suppress(StoreUnavailable):
             if any(rule.budget is not None and rule.budget.hard for rule in rules):
                 self._committer.commit(())  # so that what is in `shown` is stored
+            is_alone = self._sharing is None
+            count = self._committer.committed.shown_since if is_alone else StoreReader.shown_since
             with self._store.reading() as reader:
-                run.count_rules(reader, now_us)
+                run.count_rules(reader, now_us, count)
             paced = [one for one in run.progress.paced if one.quota >= 0]
             return {one.name: shown.get(one.name, 0) + one.quota for one in paced}
         return {}

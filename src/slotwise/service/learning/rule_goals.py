@@ -5,16 +5,19 @@ Used by `pool_run`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
-from msgspec.structs import replace
 
 from slotwise.player.pacing import Goal, GoalProgress, Goals, Traffic, pace
 from slotwise.service.pool import Pool
 from slotwise.service.pool_version import RuleCount, StoredVersion
 from slotwise.service.records import SECOND_US, PacedRule, PoolRule, PoolSettings
+from slotwise.service.storage.contract import ShownViews
 from slotwise.service.storage.sql_reads import StoreReader
+
+ShownSince = Callable[[StoreReader, str, int], ShownViews]
+"""Counts what a pool has shown after a position in the store, like `StoreReader.shown_since`."""
 
 
 class RuleProgress:
@@ -28,12 +31,12 @@ class RuleProgress:
         self.paced: tuple[PacedRule, ...] = stored.paced_rules if stored else ()
         self.traffic = Traffic(stored.traffic if stored else b"")
 
-    def count(self, reader: StoreReader, pool: Pool, now_us: int) -> None:
+    def count(self, reader: StoreReader, shown_since: ShownSince, pool: Pool, now_us: int) -> None:
         """Add to each rule what was delivered since the last call; a new rule starts at 0."""
         before = {(one.name, one.since_us): one for one in self.counts}
         is_counting = bool(before or (pool.settings.until_us and self.counted_us))
         after = self.counted_to if is_counting else 2**62
-        shown = reader.shown_since(pool.settings.pool_id, after)
+        shown = shown_since(reader, pool.settings.pool_id, after)
         if is_counting and self.counted_us:
             self.traffic.add(shown.n_pages, self.counted_us, now_us)
         counts = []
@@ -41,9 +44,9 @@ class RuleProgress:
             known = before.get((one.name, one.since_us))
             count = RuleCount(one.name, one.since_us)
             if known is not None:
-                n_shown = sum(shown.links.get(link, 0) for link in rule.links)
-                pages, slots = known.pages + shown.n_pages, known.slots + n_shown
-                count = replace(known, pages=pages, slots=slots, open_slots=0, open_clicks=0)
+                slots = known.slots + sum(shown.links.get(link, 0) for link in rule.links)
+                counted = (known.pages + shown.n_pages, slots, known.clicks, known.clicks_to_us)
+                count = RuleCount(one.name, one.since_us, *counted)
             if one.clicks_until or one.budget:
                 count = _count_clicks(reader, pool.settings.pool_id, count, set(rule.links))
             counts.append(count)
@@ -108,10 +111,13 @@ def _count_clicks(
             settled += n_clicks if is_settled else 0
             open_clicks += 0 if is_settled else n_clicks
     open_slots = sum(n for link_id, n in rows.open_views.items() if link_id in links)
-    return replace(
-        count,
-        clicks=count.clicks + settled,
-        clicks_to_us=max(after_us, closed_until_us),
-        open_slots=open_slots,
-        open_clicks=open_clicks,
+    return RuleCount(
+        count.name,
+        count.since_us,
+        count.pages,
+        count.slots,
+        count.clicks + settled,
+        max(after_us, closed_until_us),
+        open_slots,
+        open_clicks,
     )

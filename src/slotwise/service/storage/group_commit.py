@@ -11,15 +11,24 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from itertools import chain
+from operator import attrgetter
 from threading import Event as Signal, Lock, RLock, Thread
 from typing import Any, NamedTuple, TypeVar
 
-from slotwise.service.records import Event, Outcome
+from slotwise.service.records import DecisionRecord, Event, Outcome, ShownLink
 from slotwise.service.refusals import StoreUnavailable, Superseded
-from slotwise.service.storage.contract import AppendDecision, Operation, RecordEvent, Store
+from slotwise.service.storage.contract import (
+    AppendDecision,
+    Operation,
+    RecordEvent,
+    ShownViews,
+    Store,
+)
+from slotwise.service.storage.sql_reads import StoreReader
 
 _log = logging.getLogger(__name__)
 
@@ -39,6 +48,70 @@ class _Awaited(NamedTuple):
 _TOO_MANY = "too many writes wait for the store"
 _Item = AppendDecision | _Awaited
 """An item in the queue: a decision, whose result is not awaited, or operations."""
+
+
+_link_id = attrgetter("link_id")
+
+
+class _PoolPages:
+    """The committed pages of one pool since the last call for it."""
+
+    def __init__(self, n_before: int) -> None:
+        self.n_before = n_before
+        """Number of decisions of all pools that were committed before."""
+        self.n_pages = 0
+        self.links: Counter[str] = Counter()
+
+
+class CommittedPages:
+    """Counts the links on committed pages, so that pages need not be read from the store.
+
+    For a store that one process writes. Decisions have consecutive positions there, so the count is
+    exact if the position advanced by as many as decisions were counted. Otherwise, because one of
+    them was committed twice, the pages are read. A pool is counted from the first call for it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._n_committed = 0
+        self._last_id = ""
+        self._pools: dict[str, _PoolPages] = {}
+
+    def add(self, decisions: Sequence[DecisionRecord]) -> None:
+        """Count decisions in the order of their commit."""
+        with self._lock:
+            self._n_committed += len(decisions)
+            self._last_id = decisions[-1].decision_id
+            if not self._pools:
+                return
+            shown: dict[str, list[tuple[ShownLink, ...]]] = defaultdict(list)
+            for decision in decisions:
+                shown[decision.pool_id].append(decision.shown)
+            for pool_id in self._pools.keys() & shown.keys():
+                pool, pages = self._pools[pool_id], shown[pool_id]
+                pool.n_pages += len(pages)
+                pool.links.update(map(_link_id, chain.from_iterable(pages)))
+
+    def shown_since(self, reader: StoreReader, pool_id: str, after: int) -> ShownViews:
+        """Return the same as the reader's method of this name, usually without reading pages."""
+        with self._lock:
+            last_id, n_committed = self._last_id, self._n_committed
+            counted = self._pools.pop(pool_id, None)
+            self._pools[pool_id] = since = _PoolPages(n_committed)
+        until = -1
+        try:
+            place = reader.place_of(last_id) if last_id else 0
+            if counted is not None and place - after == n_committed - counted.n_before:
+                until = place
+                return ShownViews(until, counted.n_pages, counted.links)
+            read = reader.shown_since(pool_id, after)
+            until = read.until if read.until == place else -1
+            return read
+        finally:
+            if until < 0:  # what is counted from here on does not begin where the answer ends
+                with self._lock:
+                    if self._pools.get(pool_id) is since:
+                        del self._pools[pool_id]
 
 
 class GroupCommitter:
@@ -78,6 +151,7 @@ class GroupCommitter:
         self._thread: Thread | None = None
         self._under_way: tuple[float, list[_Item]] | None = None
         """The group whose commit is in progress, and its start."""
+        self.committed = CommittedPages()
         self.available = True
         """Whether the last commit reached the store."""
         self.n_lost_decisions = 0
@@ -270,6 +344,9 @@ class GroupCommitter:
                     del group[:done]
                     raise
             return
+        decisions = [one.decision for one in operations if isinstance(one, AppendDecision)]
+        if decisions:
+            self.committed.add(decisions)
         for start, item in awaited:
             _answer(item, answers[start : start + len(item.operations)])
 
