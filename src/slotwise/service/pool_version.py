@@ -63,6 +63,10 @@ class RuleCount(msgspec.Struct, frozen=True, array_like=True):
     """Slots of views whose window was open when they were last counted, and their clicks."""
 
 
+class _Numbered(msgspec.Struct):
+    format: int = 0
+
+
 class StoredVersion(msgspec.Struct, frozen=True, kw_only=True):
     """The stored form of a version: everything that its pages are drawn from."""
 
@@ -112,13 +116,13 @@ class StoredVersion(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def decode(cls, stored: bytes) -> StoredVersion:
         """Decode a version that was encoded by `msgspec.msgpack.encode`."""
-        version = msgspec.msgpack.decode(stored, type=cls)
-        if version.format != VERSION_FORMAT:
+        found = msgspec.msgpack.decode(stored, type=_Numbered).format  # fields may differ
+        if found != VERSION_FORMAT:
             raise UnsupportedState(
-                f"a published version has format {version.format}, this version of slotwise "
+                f"a published version has format {found}, this version of slotwise "
                 f"knows {VERSION_FORMAT}; use the version that wrote it"
             )
-        return version
+        return msgspec.msgpack.decode(stored, type=cls)
 
     def rates(self) -> LinkRates:
         """Return the estimated rates of the links."""

@@ -9,13 +9,14 @@ from itertools import pairwise
 from threading import Barrier, BrokenBarrierError
 from typing import Any
 
+import msgspec
 import pytest
 from scipy import stats
 
-from slotwise.errors import InvalidInput
+from slotwise.errors import InvalidInput, UnsupportedState
 from slotwise.service.deciding.decider import MAX_LATEST
 from slotwise.service.deciding.installed_version import MAX_CACHED_CONSTRAINTS
-from slotwise.service.pool_version import Shown
+from slotwise.service.pool_version import Shown, StoredVersion
 from slotwise.service.records import DecisionRecord, Pin
 from slotwise.service.refusals import Conflict, StoreUnavailable, UnknownLink, UnknownPool
 from slotwise.service.service import Service
@@ -404,3 +405,8 @@ def test_pages_that_count_are_those_decided_and_seen(
             service.directory.put_pool(pool(holdout=0.1 + k / 1e4), "test", T0 + k).result()
     take("home")
     assert taken == shown
+
+
+def test_a_version_of_another_format_is_named_though_its_fields_are_others() -> None:
+    with pytest.raises(UnsupportedState, match="published version has format 99"):
+        StoredVersion.decode(msgspec.msgpack.encode({"format": 99, "other": "fields"}))
