@@ -104,24 +104,26 @@ def connect(path: Path, busy_timeout_s: float, *pragmas: str) -> sqlite3.Connect
     return connection
 
 
-_MAGIC = b"SQLite format 3\0"
-
-
 def _refuse_other_files(path: Path, busy_timeout_s: float) -> None:
-    """Refuse a file that is neither a store nor empty; one that cannot be read is refused later."""
-    try:
-        with path.open("rb") as file:
-            start = file.read(len(_MAGIC))
-    except OSError:
+    """Refuse a file that is neither a store nor empty; one that cannot be read is refused later.
+
+    SQLite reads it: closing a file that is opened beside it would drop SQLite's locks.
+    """
+    if not (path.is_file() and path.stat().st_size):
         return
-    if start and start != _MAGIC:
-        raise StoreUnavailable(f"{path} is not a database; give the file of a store")
-    if start:
-        with closing(sqlite3.connect(path, timeout=busy_timeout_s)) as found:
+    with closing(sqlite3.connect(path, timeout=busy_timeout_s)) as found:
+        try:
             names = {name for (name,) in found.execute("SELECT name FROM sqlite_master")}
-        if names and not {"alembic_version", "pools"} <= names:
-            told = f"{path.name} is a database, but not a store of slotwise; give another file"
-            raise UnsupportedState(told)
+        except sqlite3.OperationalError:
+            return
+        except sqlite3.DatabaseError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_NOTADB:
+                raise
+            told = f"{path} is not a database; give the file of a store"
+            raise StoreUnavailable(told) from None
+    if names and not {"alembic_version", "pools"} <= names:
+        told = f"{path.name} is a database, but not a store of slotwise; give another file"
+        raise UnsupportedState(told)
 
 
 class SqliteFile:
