@@ -15,6 +15,7 @@ from msgspec import Meta
 
 from slotwise.service.limits import MAX_TITLE_CHARS
 from slotwise.service.records import LinkRecord, PoolSettings, compose, to_time
+from slotwise.service.reporting.pool_report import describe_worth
 from slotwise.service.reporting.report_records import (
     Explanation,
     LinkStatistics,
@@ -234,24 +235,7 @@ def _why(
         return f"It has fewer than {MIN_VIEWS} settled views: it is shown to learn more."
     if role == "exploring" and link.revenue_micros <= 0:
         return "It has no sale yet: it is shown to learn more."
-
-    def money(share: float) -> str:
-        amount = share * pool.max_revenue_micros / 1e6
-        return f"{amount:,.2f}" if amount >= 0.1 else f"{amount:,.2g}"
-
-    price = explanation.shadow_price
-    if price is None:
-        known = (
-            f"No page reaches the floor, so only clicks count: it has about "
-            f"{explanation.click_rate:.3f} per view. The best page needs at least "
-            f"{explanation.threshold:.3f} clicks per view."
-        )
-    else:
-        known = f"A view is worth {money(explanation.score)} {pool.currency}"
-        if price > 0:
-            revenue, clicks = explanation.revenue_rate, price * explanation.click_rate
-            known += f": {money(revenue)} as revenue, {money(clicks)} as clicks for the floor"
-        known += f". The best page needs at least {money(explanation.threshold)} {pool.currency}."
+    known = describe_worth(pool, explanation)
     earns = explanation.score >= explanation.threshold * (1 - 1e-6)
     if earns and role == "resting":
         return f"{known} It is shown on some pages in turn, and is not shown at the moment."

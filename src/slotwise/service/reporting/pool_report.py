@@ -1,6 +1,6 @@
 """Make reports about a pool from its counters and estimates.
 
-Used by `overview`, `reporter`, `segments` and `api`.
+Used by `link_table`, `overview`, `reporter`, `segments` and `api`.
 """
 
 from __future__ import annotations
@@ -225,21 +225,18 @@ def explain_links(
     threshold = float(np.sort(scores)[-n_slots])
     explained = []
     for place, link_id in enumerate(installed.link_ids):
-        score, probability = float(scores[place]), shares[link_id]
-        explained.append(
-            Explanation(
-                link_id=link_id,
-                probability=probability,
-                click_rate=float(rates.clicks[place]),
-                revenue_rate=float(rates.revenue[place]),
-                shadow_price=price,
-                score=score,
-                threshold=threshold,
-                reason="the link is outside its dates, or its budget is spent"
-                if link_id in installed.off
-                else _reason(installed, price, score, threshold, probability),
-            )
+        one = Explanation(
+            link_id=link_id,
+            probability=shares[link_id],
+            click_rate=float(rates.clicks[place]),
+            revenue_rate=float(rates.revenue[place]),
+            shadow_price=price,
+            score=float(scores[place]),
+            threshold=threshold,
+            reason="It is outside its dates, or its budget is spent.",
         )
+        is_off = link_id in installed.off
+        explained.append(one if is_off else replace(one, reason=_reason(installed, one)))
     return explained
 
 
@@ -352,37 +349,37 @@ def report_lift(counters: Counters, pool: PoolSettings, times: float = 1.0) -> R
     )
 
 
-def _reason(
-    installed: InstalledVersion,
-    price: float | None,
-    score: float,
-    threshold: float,
-    probability: float,
-) -> str:
+def _reason(installed: InstalledVersion, link: Explanation) -> str:
     if installed.stored.fallback:
-        return f"the pool shows its fallback order ({installed.stored.fallback})"
-    pool = installed.pool.settings
+        return f"The pool shows its fallback order ({installed.stored.fallback})."
+    pool, is_best = installed.pool.settings, link.score >= link.threshold
+    if link.probability > 0.0:
+        others = "shown to learn more about it, or to mix pages that together keep the floor"
+        place = "on the best page by the present estimates" if is_best else others
+    else:
+        place = "left out by a rule" if is_best and pool.rules else "not shown now"
+    return f"{describe_worth(pool, link)} It is {place}."
+
+
+def describe_worth(pool: PoolSettings, link: Explanation) -> str:
+    """Return what a view of a link is worth, and what the best page needs, in two sentences."""
 
     def money(share: float) -> str:
-        return f"{share * pool.max_revenue_micros / 1e6:,.4g} {pool.currency}"
+        amount = share * pool.max_revenue_micros / 1e6
+        return f"{amount:,.2f}" if amount >= 0.1 else f"{amount:,.2g}"
 
-    starts = money(threshold)
+    price = link.shadow_price
     if price is None:
-        worth = f"no page reaches the floor, so only clicks count: {score:.4g} clicks per view"
-        starts = f"{threshold:.4g} clicks"
-    elif price > 0:
-        worth = f"revenue plus {money(price)} for each click is worth {money(score)} per view"
-    else:
-        worth = f"the floor costs nothing; the link earns {money(score)} per view"
-    if probability <= 0.0 and score >= threshold and pool.rules:
-        place = "is left out by a rule"
-    elif probability <= 0.0:
-        place = "is not shown now"
-    elif score >= threshold:
-        place = "is on the best page by the present estimates"
-    else:
-        place = "is shown to learn more about it, or to mix pages that together keep the floor"
-    return f"{worth}, the best page needs at least {starts}: the link {place}"
+        return (
+            f"No page reaches the floor, so only clicks count: it has about "
+            f"{link.click_rate:.3f} per view. The best page needs at least "
+            f"{link.threshold:.3f} clicks per view."
+        )
+    worth = f"A view is worth {money(link.score)} {pool.currency}"
+    if price > 0:
+        revenue, clicks = money(link.revenue_rate), money(price * link.click_rate)
+        worth += f": {revenue} as revenue, {clicks} as clicks for the floor"
+    return f"{worth}. The best page needs at least {money(link.threshold)} {pool.currency}."
 
 
 _FINE_US, _COARSE_US = 900 * SECOND_US, 3600 * SECOND_US

@@ -216,7 +216,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     threshold: float
     """The lowest score with which a link would be on the best page."""
     reason: str
-    """One sentence."""
+    """A few sentences."""
     segments: str = ""
     """One sentence: which visitors are most and least likely to see it, where that differs."""
 
