@@ -85,6 +85,25 @@ def test_pins_and_exclusions_come_before_rules() -> None:
         assert len({"a1", "a2"} & set(shown)) <= 1
 
 
+def test_pins_and_exclusions_hold_where_a_cap_is_on_all_links() -> None:
+    links = tuple(range(11))
+    rules = [Rule("all", links, at_most=2), Rule("most", (0, *links[2:]), at_most=1)]
+    for policy in ("uniform", "paced-bayes"):
+        selector = slotwise.Selector(links, 3, policy=policy, rules=rules, seed=1)
+        for _ in range(5):
+            page = selector.select(pin=[0, 6], exclude=[1, 3])
+            assert {0, 6} <= set(page.shown)
+            assert not {1, 3} & set(page.shown)
+        pairs = slotwise.Selector(
+            range(7),
+            2,
+            policy=policy,
+            rules=[Rule("all", range(7), 0.5, 1), Rule("some", (0, 4, 5, 6), 1, 1.5)],
+        )
+        page_of_some = [pairs.select().probabilities[link] for link in (0, 4, 5, 6)]
+        assert 1.0 - 1e-9 <= sum(page_of_some) <= 1.5 + 1e-9
+
+
 def test_visitors_and_slots_keep_the_rules() -> None:
     selector = selector_with(
         features={"device": ["phone", "desktop"]}, slot_weights=[2.0, 1.0, 0.5]

@@ -188,10 +188,10 @@ class _Rows(NamedTuple):
 
     def add(self, links: Links, least: float, most: float) -> None:
         row = _row(links, self.n_links)
-        if least > 0.0:
+        if least > NOTHING:
             self.rows.append(row)
             self.least.append(least)
-        if most < min(len(links), self.n_slots):
+        if most < min(len(links), self.n_slots) - NOTHING:
             self.rows.append(1.0 - row)  # a cap on a group is a floor on the rest of the page
             self.least.append(self.n_slots - most)
 
