@@ -307,6 +307,18 @@ def test_a_pool_whose_links_have_all_ended_answers(open_service: OpenService) ->
     ]
 
 
+def test_a_pool_with_rules_whose_links_are_all_retired_answers(open_service: OpenService) -> None:
+    service = opened(open_service())
+    gone = [link(one, retired=True) for of in GROUPS.values() for one in of]
+    service.directory.put_links("home", gone, "test", T0 + 1).result()
+    page = service.decider.decide("home", T0 + 2)
+    assert (page.shown, page.fallback) == ((), "empty-pool")
+    service.learner.learn(seconds(100))
+    assert len(service.reporter.rules("home", seconds(100))) == 3
+    service.directory.put_links("home", [link("a1", group="a")], "test", T0 + 3).result()
+    assert [one.link_id for one in pages(service, 1, T0 + 4)[0].shown] == ["a1"]
+
+
 def test_what_is_known_of_a_link_outlasts_its_dates(open_service: OpenService) -> None:
     service = opened(open_service(), (), policy="paced-bayes")
     pages(service, 200)

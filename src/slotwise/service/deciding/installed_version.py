@@ -119,7 +119,7 @@ class InstalledVersion:
         self._ruled_by = (rules, self.link_ids, self._pool.slots)
         if before is not None and before._in_force and before._ruled_by == self._ruled_by:
             self._in_force, self._ruling = before._in_force, before._ruling
-        elif rules or self.off:
+        elif self.link_ids and (rules or self.off):
             self._in_force = RulesInForce(rules, LinkPool(self.link_ids), self._pool.slots)
             self._ruling = RLock()
         shown = self._places.keys() - self.off
