@@ -62,6 +62,19 @@ def test_a_pool_keeps_when_it_was_made_and_says_when_it_changed(service: Service
     assert (found.slots, found.created_us, found.changed_us) == (3, T0, T0 + 5)
 
 
+def test_changes_hold_after_the_clock_was_set_back(service: Service) -> None:
+    directory = service.directory
+    directory.put_links("home", [link("l1", title="before")], "test", T0 + 9).result()
+    directory.put_pool(pool(slots=1), "test", T0 + 9).result()
+    directory.put_links("home", [link("l1", retired=True)], "test", T0 + 4).result()
+    assert directory.link("home", "l1").retired
+    directory.put_pool(pool(slots=3), "test", T0 + 4).result()
+    assert directory.pool("home").slots == 3
+    assert len(service.decider.decide("home", T0 + 5).shown) == 3
+    directory.archive_pool("home", "test", T0 + 4).result()
+    assert directory.pool("home").archived
+
+
 def test_every_change_says_who_made_it(service: Service) -> None:
     service.directory.put_pool(pool(slots=3), "key-7", T0 + 5).result()
     service.directory.put_links("home", [link("l1", retired=True)], "key-8", T0 + 6).result()

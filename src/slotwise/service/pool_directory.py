@@ -141,6 +141,7 @@ class PoolDirectory:
                 raise LimitReached(f"`max_pools` is {limit}, and there are {n_pools} pools")
         before = known.settings if known else None
         if before is not None:
+            now_us = self._after_last_change(pool.pool_id, now_us)
             pool = replace(pool, rules=before.rules)
         self.check_pool(pool, now_us)
         created_us = before.created_us if before else now_us
@@ -168,7 +169,7 @@ class PoolDirectory:
         self, pool_id: str, rules: Sequence[PoolRule], by: str, now_us: int
     ) -> Future[PoolSettings]:
         """Replace the rules of a pool. Raises `InvalidInput` for the first that is wrong."""
-        pool = self.whole_pool(pool_id)
+        pool, now_us = self.whole_pool(pool_id), self._after_last_change(pool_id, now_us)
         check_rules(pool, rules, now_us)
         settings = replace(pool.settings, rules=dated_rules(pool, rules, now_us), changed_us=now_us)
         change = _change(now_us, by, "pool.change", pool_id, pool.settings, settings)
@@ -176,7 +177,7 @@ class PoolDirectory:
 
     def archive_pool(self, pool_id: str, by: str, now_us: int) -> Future[PoolSettings]:
         """Stop a pool; its history stays, and feedback for its pages is still counted."""
-        before = self.pool(pool_id)
+        before, now_us = self.pool(pool_id), self._after_last_change(pool_id, now_us)
         pool = replace(before, archived=True, changed_us=now_us)
         return self._save_pool(pool, _change(now_us, by, "pool.archive", pool_id, before, pool))
 
@@ -191,6 +192,13 @@ class PoolDirectory:
         """Return when the pool or one of its links was last changed. Quick."""
         pool = self.whole_pool(pool_id)
         return max(pool.links_changed_us, pool.settings.changed_us)
+
+    def _after_last_change(self, pool_id: str, now_us: int) -> int:
+        """Return `now_us`, or the time of the last change where the clock was set back since.
+
+        Of two states of a pool the later one holds, so a change must not look older than it is.
+        """
+        return max(now_us, self.changed_us(pool_id))
 
     def links(self, pool_id: str) -> list[LinkRecord]:
         """Return the links of a pool by place, including retired ones. Quick."""
@@ -223,7 +231,10 @@ class PoolDirectory:
         Statistics are kept, also of a link that is no longer retired, unless a reset is requested:
         then the views issued before `now_us` no longer count for these links.
         """
-        known = dict(self.whole_pool(pool_id).links)
+        known, now_us = (
+            dict(self.whole_pool(pool_id).links),
+            self._after_last_change(pool_id, now_us),
+        )
         saved, changes = [], []
         for link in links:
             check_link(link)
@@ -259,7 +270,7 @@ class PoolDirectory:
         All rounds are then learned again. Empty counts remove what was imported. Raises
         `InvalidInput`, also for a policy that cannot learn from counts, and `UnknownLink`.
         """
-        pool = self.whole_pool(pool_id)
+        pool, now_us = self.whole_pool(pool_id), self._after_last_change(pool_id, now_us)
         saved, changes = [], []
         for link_id, counts in known.items():
             before = self.link(pool_id, link_id)
