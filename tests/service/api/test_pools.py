@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
 import httpx
@@ -30,6 +31,20 @@ def test_a_patch_changes_only_what_it_names(admin: httpx.Client, pool: str) -> N
     after = admin.patch(f"/v1/pools/{pool}", json={"click_floor": 0.5}).json()
     assert after.pop("changed_at") > before.pop("changed_at")
     assert after == before | {"click_floor": 0.5}
+
+
+def test_changes_at_the_same_time_are_all_kept(admin: httpx.Client, pool: str) -> None:
+    path = f"/v1/pools/{pool}"
+    wanted: dict[str, Any] = {"click_floor": 0.7, "holdout": 0.25, "explore": 0.125, "slots": 3}
+    with ThreadPoolExecutor(8) as threads:
+        answers = [threads.submit(admin.patch, path, json={one: wanted[one]}) for one in wanted]
+        answers.append(threads.submit(admin.patch, f"{path}/links/l1", json={"title": "sale"}))
+        answers.append(threads.submit(admin.delete, f"{path}/links/l1"))
+    assert {answer.result().status_code for answer in answers} == {200}
+    stored = admin.get(path).json()
+    assert {name: stored[name] for name in wanted} == wanted
+    link = admin.get(f"{path}/links/l1").json()
+    assert (link["title"], link["retired"]) == ("sale", True)
 
 
 def test_a_pool_may_have_an_end(admin: httpx.Client, pool: str) -> None:

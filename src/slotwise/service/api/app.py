@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import Any
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -158,6 +159,8 @@ class App:
             if operation.body is not None
         }
         self._proxies = TrustedProxies(context.settings.proxy_networks)
+        self._changes: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """The locks of pools that are being changed."""
         self._start_id = os.urandom(4).hex()
         self._n_requests = 0
 
@@ -190,7 +193,10 @@ class App:
                 _check_repeated(scope["headers"])
             operation, request.path_values = self._router.find(request.method, scope["path"])
             await self._check(operation, request, scope, receive)
-            made = await operation.handler(context, request)
+            if operation.scope == "admin" and "pool_id" in request.path_values:
+                made = await self._change_pool(operation, request)
+            else:
+                made = await operation.handler(context, request)
             answer = made if isinstance(made, _ANSWERS) else Answer(_encode(made), operation.status)
         except (Exception, asyncio.CancelledError) as error:
             problem = _as_problem(error)
@@ -206,6 +212,11 @@ class App:
         context.metrics.observe(name, status, seconds)
         if context.settings.log_requests != "none":
             self._log(operation, request, problem, status, seconds)
+
+    async def _change_pool(self, operation: Operation, request: Request) -> Any:
+        """Call a handler after those before it: each starts from the pool that the last stored."""
+        async with self._changes.setdefault(request.path_values["pool_id"], asyncio.Lock()):
+            return await operation.handler(self._context, request)
 
     def _client(self, scope: Mapping[str, Any]) -> str:
         client = scope.get("client")
