@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import json
+import pickle
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from slotwise import Selector, Uniform
+from slotwise import Rule, Selector, Uniform
 from slotwise.errors import InvalidInput, UnknownDecision, UnsupportedState
 from slotwise.policies import POLICIES
 from slotwise.policies.con_ucb import ConUCB
@@ -126,6 +128,22 @@ def test_ids_that_json_cannot_keep_are_refused(link: Any, tmp_path: Path) -> Non
         selector.save(tmp_path / "pages.sel")
     assert not list(tmp_path.iterdir())
     assert everything(selector) == before
+
+
+def test_ids_from_an_array_are_saved_as_integers(tmp_path: Path) -> None:
+    selector = Selector(np.arange(3), 2, rules=[Rule("one", [*np.arange(2)], at_most=1)], seed=1)
+    page = selector.select()
+    selector.save(tmp_path / "pages.sel")
+    loaded = Selector.load(tmp_path / "pages.sel")
+    assert loaded.links == (0, 1, 2)
+    loaded.update(page, clicks=page.shown, revenue={})
+    assert sum(link.clicks for link in loaded.report().links) == 2
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_selector_is_saved_and_not_copied(copied: Callable[[object], object]) -> None:
+    with pytest.raises(TypeError, match=r"cannot be copied or pickled; use `save` and"):
+        copied(new_selector())
 
 
 @dataclass(frozen=True)

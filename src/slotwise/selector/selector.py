@@ -163,6 +163,10 @@ class Selector(Generic[AnyLink]):
         pages = f"{self._pages.n_issued} pages, {len(self._pages)} open"
         return f"<Selector {asked}, policy={self.policy.name!r}: {pages}>"
 
+    def __reduce__(self) -> Never:
+        """Refuse to be copied or pickled: two copies would settle the same pages."""
+        raise TypeError("a Selector cannot be copied or pickled; use `save` and `Selector.load`")
+
     @property
     def links(self) -> tuple[AnyLink, ...]:
         """The links that can be shown now."""

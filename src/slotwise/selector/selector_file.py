@@ -44,6 +44,8 @@ MAX_BYTES = 4 * 2**30
 
 def link_to_json(link: Link) -> Any:
     """Return a link id as JSON: strings and integers as they are, tuples as tagged lists."""
+    if isinstance(link, np.integer):  # equal to the integer, also as a key
+        return int(link)
     if isinstance(link, str) or (isinstance(link, int) and not isinstance(link, bool)):
         return link
     if isinstance(link, tuple):
