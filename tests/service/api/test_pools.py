@@ -57,6 +57,20 @@ def test_a_pool_may_have_an_end(admin: httpx.Client, pool: str) -> None:
         assert refused["errors"][0]["pointer"] == "/until"
 
 
+def test_the_end_of_time_is_in_utc(admin: httpx.Client, pool: str) -> None:
+    never, last = "9999-12-31T23:59:59-05:00", "9999-12-31T23:59:59.999999Z"
+    assert admin.patch(f"/v1/pools/{pool}", json={"until": never}).json()["until"] == last
+    assert admin.patch(f"/v1/pools/{pool}/links/l1", json={"ends_at": never}).status_code == 200
+    goal = {"views": 10, "until": never}
+    rules = {"rules": [{"name": "campaign", "links": ["l2"], "views_until": goal}]}
+    assert admin.put(f"/v1/pools/{pool}/rules", json=rules).status_code == 200
+    for path in ("", f"/{pool}/links", f"/{pool}/rules", f"/{pool}/stats"):
+        assert admin.get(f"/v1/pools{path}").status_code == 200
+    long_ago = {"ends_at": "0001-01-01T00:00:00+05:00"}
+    refused = problem_of(admin.patch(f"/v1/pools/{pool}/links/l1", json=long_ago))
+    assert "`ends_at` must be a time after 1970" in refused["detail"]
+
+
 def test_a_deleted_pool_is_archived_and_can_come_back(admin: httpx.Client, pool: str) -> None:
     assert admin.delete(f"/v1/pools/{pool}").json()["archived"] is True
     assert admin.get(f"/v1/pools/{pool}").json()["archived"] is True

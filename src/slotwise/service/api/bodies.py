@@ -105,8 +105,13 @@ Time = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 def from_time(time: datetime) -> int:
-    """Return the microseconds since the epoch; exact, unlike `timestamp()`."""
-    delta = time - datetime(1970, 1, 1, tzinfo=UTC)
+    """Return the microseconds since the epoch; exact, unlike `timestamp()`.
+
+    A time that is outside the years 1 to 9999 in UTC, as 9999-12-31T23:59:59-05:00 is, becomes the
+    first or the last one inside: it could be stored, but not read back.
+    """
+    first, last = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+    delta = min(max(time, first), last) - datetime(1970, 1, 1, tzinfo=UTC)
     return (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
 
 
