@@ -165,6 +165,15 @@ def test_files_that_are_no_logs(tmp_path: Path) -> None:
         evaluate(tmp_path / "log.parquet", MIX)
 
 
+def test_a_damaged_log_is_refused_with_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "log.parquet"
+    write(path, random_log())
+    stored = path.read_bytes()
+    path.write_bytes(stored[:50] + bytes(200) + stored[250:])
+    with pytest.raises(InvalidLog, match=r"log\.parquet: .* got a damaged one .*; write it again"):
+        evaluate(path, MIX)
+
+
 def test_a_log_of_unsettled_pages_only_is_refused() -> None:
     log = random_log()
     log["settled"] = [False] * len(log["link"])

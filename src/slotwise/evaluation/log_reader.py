@@ -54,8 +54,12 @@ class LogFiles(NamedTuple):
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Read the files once, a hundred thousand rows at a time."""
         for file in self.files:
-            with pq.ParquetFile(file, read_dictionary=["link"]) as opened:
-                yield from opened.iter_batches(ROWS_A_BATCH, columns=list(columns))
+            try:
+                with pq.ParquetFile(file, read_dictionary=["link"]) as opened:
+                    yield from opened.iter_batches(ROWS_A_BATCH, columns=list(columns))
+            except (OSError, pa.ArrowException) as error:
+                rule = f"a log must be Parquet files that can be read, got a damaged one ({error})"
+                raise InvalidLog(f"{self.name}: {rule}; write it again") from error
 
 
 def find_files(source: Source) -> LogFiles:
