@@ -178,6 +178,13 @@ def test_the_conclusion_follows_the_verdicts() -> None:
     assert "7 fail" in bad
 
 
+def test_a_quick_look_leaves_the_ordering_undecided() -> None:
+    long = made(AS_CLAIMED)
+    quick = Results(long.config, ROUNDS // 25, long.totals)
+    first = concluded(quick).splitlines()[0]
+    assert first == "Whether the paper's ordering of the algorithms is reproduced is undecided."
+
+
 def test_the_conclusion_tells_data_sets_apart() -> None:
     first = made(AS_CLAIMED)
     other = made({**AS_CLAIMED, "lexp": (1.05, 0.5)})

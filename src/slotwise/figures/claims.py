@@ -331,6 +331,8 @@ def _about_mixed(claim: Claim, said: Mapping[str, Verdict]) -> str:
 
 def _about_ordering(scales: Sequence[float], findings: Sequence[Finding]) -> str:
     """State where Con-UCB is better than the others, as the paper reports."""
+    if all(one.verdict is Verdict.UNKNOWN for one in findings if one.claim.is_ordering):
+        return "Whether the paper's ordering of the algorithms is reproduced is undecided."
     parts = []
     for scale in scales:
         ordering = [
