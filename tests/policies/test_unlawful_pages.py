@@ -124,7 +124,8 @@ def test_a_function_that_numba_refuses_is_named(wrong: Any, message: str) -> Non
 
 
 def test_a_policy_without_a_part_is_refused() -> None:
-    parts = {"start": Fixed.start, "choose": staticmethod(choose), "learn": staticmethod(learn)}
+    functions = {"choose": staticmethod(choose), "learn": staticmethod(learn)}
+    parts = {"name": "part", "start": Fixed.start, **functions}
     for missing in parts:
         rest = {name: part for name, part in parts.items() if name != missing}
         with pytest.raises(TypeError, match=f"^the policy Part has no `{missing}`; docs/write-a-"):

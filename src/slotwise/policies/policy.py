@@ -219,7 +219,7 @@ class Policy:
 
     def __new__(cls, *_: Any, **__: Any) -> Self:
         """Refuse a policy that lacks a part of the contract."""
-        for name in ("start", "choose", "learn"):
+        for name in ("name", "start", "choose", "learn"):
             if getattr(cls, name, None) is getattr(Policy, name, None):
                 raise TypeError(_lacks(cls, name))
         return super().__new__(cls)
