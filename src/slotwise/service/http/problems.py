@@ -177,17 +177,18 @@ def field_error(message: str, within: str = "") -> FieldError:
 parameter='')
     >>> field_error("Object missing required field `slots`").detail
     '`slots` is missing'
+    >>> field_error("Expected `int`, got `str` - at `$[0]`", "/pins").detail
+    '`pins[0]` must be a whole number, got text'
     """
     place = _PLACE.search(message)
     rule = message[: place.start()] if place else message
-    pointer, name = within, ""
+    pointer, name = within, within.rpartition("/")[2]
     if place:
         for field, index in _STEP.findall(place.group(1)):
             pointer += "/" + (field or index).replace("~", "~0").replace("/", "~1")
             name = field or (name if index == "..." else f"{name}[{index}]")
     if named := _NAMED_FIELD.search(rule):
         pointer += "/" + named[2].replace("~", "~0").replace("/", "~1")
-    name = name or within.rpartition("/")[2]
     return FieldError(_rule(rule, f"`{name}`" if name else "the body"), pointer)
 
 
