@@ -103,6 +103,8 @@ def test_check_prints_every_value_and_starts_nothing(
     assert re.search(r"^max_batch +7 +Items a batch may have$", printed, re.MULTILINE)
     assert "https://hooks.slack.com " in printed
     assert "token" not in printed
+    for name in ("port", "max_batch", "refused_keys_per_s"):  # the last one is the longest
+        assert re.search(rf"^{name} +(?<=^.{{19}})\S", printed, re.MULTILINE)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +144,9 @@ def test_a_port_that_is_taken_is_named(
     port = str(httpx.URL(server.url).port)
     store = f"sqlite:///{tmp_path / 'taken.db'}"
     assert main(["serve", "--port", port, "--store", store]) == 2
-    assert f"cannot listen on 127.0.0.1:{port}: Address already in use\n" in capsys.readouterr().err
+    refused = capsys.readouterr().err
+    assert f"cannot listen on 127.0.0.1:{port}: Address already in use; choose another" in refused
+    assert "--port" in refused
     assert main(["keys", "list", "--store", store]) == 0  # the next start makes and prints a key
     assert "first start" not in capsys.readouterr().out
 
@@ -220,9 +224,12 @@ def test_the_demo_stops_cleanly_and_leaves_no_files(tmp_path: Path, stop: signal
     )
     assert demo.stdout is not None
     for line in demo.stdout:
+        if line.startswith("  the dashboard"):
+            url = line.split()[-1]
         if "Stop with Ctrl-C" in line:
             break
     assert list(tmp_path.iterdir())
+    assert httpx.get(f"{url}v1/pools").status_code == 401  # no line about it among the figures
     demo.send_signal(stop)
     printed, complaints = demo.communicate(timeout=120)
     assert demo.returncode == 0, complaints

@@ -24,6 +24,7 @@ from slotwise.errors import InvalidInput, SlotwiseError
 from slotwise.service.access.keys import new_key
 from slotwise.service.api.context import system_clock_us
 from slotwise.service.demo.shop import PRODUCTS, SHOP_POOL, shop_operations
+from slotwise.service.logs import start_logs
 from slotwise.service.server import BackgroundServer
 from slotwise.service.settings import Settings
 
@@ -136,6 +137,7 @@ def demo_command(
     if seconds is not None and not seconds > 0:
         raise InvalidInput.of("--seconds", "a positive number", seconds)
     console = Console()
+    start_logs("error")  # without it, warnings of the service are printed among the figures
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C
     try:
         _open_shop(console, seconds, seed, port, open_shop)

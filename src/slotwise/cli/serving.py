@@ -69,7 +69,7 @@ def serve_command(
         for name, note in setting_notes().items():
             value = msgspec.to_builtins(settings)[name]
             show = {"store": public_address, "store_direct": public_address, "alert_url": origin_of}
-            print(f"{name:<16} {show.get(name, str)(value)!s:<24} {note}")
+            print(f"{name:<18} {show.get(name, str)(value)!s:<24} {note}")
         return
     start_logs(settings.log_level)
     serve(settings, announce)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import gc
 import os
 import resource
@@ -184,8 +185,9 @@ def _bind(settings: Settings) -> socket.socket:
         return socket.create_server((settings.host, settings.port), family=family, backlog=2048)
     except OSError as error:
         reason = str(error.strerror).partition(" (while")[0]  # Python adds the address again
+        advice = "; choose another port, such as --port 8461" * (error.errno == errno.EADDRINUSE)
         raise InvalidConfig(
-            f"host, port: cannot listen on {settings.host}:{settings.port}: {reason}"
+            f"host, port: cannot listen on {settings.host}:{settings.port}: {reason}{advice}"
         ) from None
 
 
