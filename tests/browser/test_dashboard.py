@@ -198,7 +198,7 @@ def test_a_link_is_retired_pinned_and_brought_back(
     opened.locator("#ask-position").fill("2")
     dialog.get_by_role("button", name="Pin").click()
     expect(row).to_contain_text("pinned at position 2")
-    expect(row.locator("td[data-label='Share of views']")).to_contain_text("now 100%")
+    expect(row.locator("td[data-label='Share of views'] > span")).to_contain_text("now 100%")
     shown = admin.post(f"/v1/pools/{day}/decide").json()["links"]
     assert shown[1]["link_id"] == "l7"
 
@@ -539,3 +539,21 @@ def test_no_revenue_has_no_thousands(watched: Watched, day: str) -> None:
     page = watched.open(day)
     assert page.evaluate(asked, {"mean": 0, "low": 0, "high": 1e8}) == ["€0", "0 to 100k"]
     assert page.evaluate(asked, {"mean": 14e6, "low": 13e6, "high": 15e6})[0] == "€14.0k"
+
+
+@pytest.mark.parametrize(
+    ("window_s", "verdict"),
+    [(2, "the window of 2 seconds fits"), (7200, "would catch those (now 2 hours)")],
+)
+def test_a_window_that_catches_the_feedback_fits(
+    watched: Watched, day: str, window_s: int, verdict: str
+) -> None:
+    come = {"n_events": 500, "median_s": 0.1, "late_s": 0.6, "suggested_window_s": 60}
+    pool = {"click_delays": come, "sale_delays": come, "started_us": 1}
+    windows = {"click_window_s": window_s, "revenue_window_s": window_s}
+    others = ["late_clicks", "late_sales", "invalid_clicks", "refused", "refused_since_start"]
+    counts = dict.fromkeys([*others, "duplicates", "n_quarantined"], 1)
+    asked = "async (pool) => (await import('/dashboard/files/words.js')).healthFacts(pool)"
+    facts = dict(watched.open(day).evaluate(asked, {**pool, **windows, **counts}))
+    assert facts["Clicks come"].endswith(verdict)
+    assert "waits for a page or a sale that has not arrived yet" in facts["Quarantined"]

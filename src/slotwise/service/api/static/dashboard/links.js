@@ -147,7 +147,7 @@ function buildRow(link, pool, act, spark) {
   row.append(
     cell("name", name, below),
     cell("", roles),
-    cell("number", share(link.share_lately ?? link.share), ...(link.share_lately === null ? [] : [element("small", `now ${share(link.share)}`)])),
+    cell("number", link.share_lately === null ? share(link.share) : withRange([share(link.share_lately), `now ${share(link.share)}`])),
     cell("number", count(link.settled_views)),
     cell("number", count(link.pending_views)),
     cell("number", unknown ? "not known yet" : withRange(rateRange(link.click_rate))),

@@ -103,13 +103,13 @@ function showEarning() {
     tiles.push(tile(lift, `${range}: lift of chosen over random pages`));
   }
   const sum = (name) => pool.spans.reduce((total, span) => total + span[name], 0);
-  if (pool.has_view) tiles.push(tile(words.money(sum("revenue_micros"), pool.currency), `reported for the views of the last ${words.lately(pool)}: ${words.count(sum("sales"))} sales, settled or not`));
+  if (pool.has_view) tiles.push(tile(words.money(sum("revenue_micros"), pool.currency), `reported for the views of the last ${words.lately(pool)}: ${words.things(sum("sales"), "sale")}, settled or not`));
   at("#earning .tiles").replaceChildren(...tiles);
   const window = words.duration(Math.max(pool.click_window_s, pool.revenue_window_s));
   at("#earning .note").hidden = !pool.has_view;
   at("#earning .note").textContent =
     `A view settles ${window} after it was shown: until then clicks and sales may still come in. ` +
-    `Settled up to ${pool.folded_until_us ? words.time(pool.folded_until_us) : "now: nothing"}. ` +
+    (pool.folded_until_us ? `Views whose windows closed by ${words.time(pool.folded_until_us)} have settled. ` : "") +
     "The chart shows what was reported so far, so its newest points still grow.";
   if (hasPages("#earning-chart")) charts.drawEarning(at("#earning-chart"), pool);
 }

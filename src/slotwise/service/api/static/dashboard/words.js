@@ -128,7 +128,7 @@ export function condition(pool) {
     : `It earns ${revenueRange(policy.revenue_per_view_micros, pool.currency)[0]} per 1,000 views`;
   const keeps = pool.click_floor === 0 ? "it has no click floor"
     : pool.floor.status === "met" ? "its click floor is met"
-    : pool.clicks_delivered?.high < pool.click_floor ? "it is below its click floor so far" : "its click floor is not certain yet";
+    : pool.clicks_delivered?.high < pool.click_floor ? "it is below its click floor so far" : "whether it keeps its click floor is not known yet";
   const isGood = pool.floor.status === "met" && by && pool.lift.low > 0;
   return [`${earns}, and ${keeps}.`, isGood ? "met" : by && pool.lift.high < 0 ? "infeasible" : "learning"];
 }
@@ -137,7 +137,7 @@ export function condition(pool) {
 export const FLOOR_RULE = "Met: the 95 % interval of the clicks that were delivered lies above the floor, or contains it and is at most 20 % of the floor wide. " +
   "Learning: not yet. Infeasible: no page of these links reaches the floor.";
 
-const things = (n, name) => `${count(n)} ${name}${n === 1 ? "" : "s"}`;
+export const things = (n, name) => `${count(n)} ${name}${n === 1 ? "" : "s"}`;
 
 export const range = (one) => rateRange(one).join(" (") + ")";
 
@@ -192,8 +192,8 @@ function delays(found, window_s, what) {
   if (found.n_events === 0) return `no ${what} lately`;
   const said = `half within ${duration(found.median_s)}, 99 of 100 within ${duration(found.late_s)}`;
   if (found.suggested_window_s === null) return `${said}; too few to suggest a window (now ${duration(window_s)})`;
-  const fits = found.suggested_window_s === window_s;
-  return `${said}; a window of ${duration(found.suggested_window_s)} would catch those (now ${duration(window_s)}${fits ? ", which fits" : ""})`;
+  if (found.late_s <= window_s && window_s <= found.suggested_window_s) return `${said}; the window of ${duration(window_s)} fits`;
+  return `${said}; a window of ${duration(found.suggested_window_s)} would catch those (now ${duration(window_s)})`;
 }
 
 export function healthFacts(pool) {
@@ -206,7 +206,7 @@ export function healthFacts(pool) {
     ["Refused", `${things(pool.refused, "event")} broke a rule; the report of the page says which. ` +
       `Of all pools since ${start}: ${count(pool.refused_since_start)}, unreadable ones too`],
     ["Duplicates", `${things(pool.duplicates, "event")} came again since ${start}: counted once`],
-    ["Quarantined", `${things(pool.n_quarantined, "event")} of all pools ${pool.n_quarantined === 1 ? "waits" : "wait"} for a page that nobody knows yet`],
+    ["Quarantined", `${things(pool.n_quarantined, "event")} of all pools ${pool.n_quarantined === 1 ? "waits" : "wait"} for a page or a sale that has not arrived yet`],
   ];
 }
 
