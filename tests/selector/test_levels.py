@@ -214,3 +214,25 @@ def test_another_floor_is_kept_from_the_next_page_on() -> None:
     assert selector.select().probabilities["earns"] == pytest.approx(1.0)
     selector.set_floor(0.3)
     assert selector.select().probabilities["earns"] == pytest.approx(0.5, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    "features", [{}, {"device": ("phone", "desktop")}], ids=["all", "visitors"]
+)
+def test_a_floor_is_kept_where_only_an_earlier_level_earns(features: Any, tmp_path: Path) -> None:
+    """The seed is fixed; a policy that ignores the floor brings a quarter of it."""
+    click = {"a": 0.6, "b": 0.5, "c": 0.2, "d": 0.15}
+    cart = {"a": 0.02, "b": 0.05, "c": 0.8, "d": 0.9}
+    asked: dict[str, Any] = {"rewards": {"click": 1.0}, "floors": {"cart": 0.15}}
+    settings: dict[str, Any] = {"features": features, "slot_weights": "equal", **asked}
+    selector = Selector(click, 2, levels=LEVELS, seed=1, **settings)
+    rng, n_carts, n_pages = np.random.default_rng(1), 0, 1_000
+    for _ in range(n_pages):
+        page = selector.select()
+        clicked = [link for link in page.shown if rng.random() < click[link]]
+        carted = [link for link in clicked if rng.random() < cart[link]]
+        selector.update(page, click=clicked, cart=carted, sale={})
+        n_carts += len(carted)
+    assert n_carts / n_pages > 0.13
+    selector.save(tmp_path / "shop")
+    assert Selector.load(tmp_path / "shop").select().shown == selector.select().shown

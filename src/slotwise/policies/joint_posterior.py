@@ -370,11 +370,18 @@ def reward_in_sales(posterior: JointPosterior, rewards: Floats, level: int) -> f
 
 @inner
 def outcome_worth(posterior: JointPosterior, rewards: Floats, level: int) -> float:
-    """Return the average revenue of an outcome of a level: its reward and that of later levels."""
-    worth = 0.0
+    """Return the average revenue for each outcome of a level, with that of all other levels.
+
+    Rewards of earlier levels count for all of their outcomes that it takes to have one here: with
+    rewards for clicks alone, a cart would otherwise be worth nothing, and so would its floor.
+    """
+    worth = earlier = 0.0
     for later in range(len(rewards) - 1, level, -1):
         worth = prior_mean(posterior, later) * (reward_in_sales(posterior, rewards, later) + worth)
-    return reward_in_sales(posterior, rewards, level) + worth
+    for before in range(level):
+        earlier += reward_in_sales(posterior, rewards, before)
+        earlier /= prior_mean(posterior, before + 1)
+    return reward_in_sales(posterior, rewards, level) + worth + earlier
 
 
 @inner
