@@ -210,6 +210,13 @@ def test_two_levels_take_a_floor_on_revenue(write: Path) -> None:
     assert names == ["click", "revenue"]
 
 
+def test_a_link_of_a_rule_that_does_not_exist_is_named_with_the_file(write: Path) -> None:
+    write.write_text(f'{GOOD}\n[[rules]]\nname = "one"\nlinks = [0, 999]\nat_most = 1\n')
+    message = r"mine\.toml: `rules`: `links` of rule 'one' must be links of the pool, got 999"
+    with pytest.raises(InvalidConfig, match=message):
+        load_experiment(write).experiment()
+
+
 def test_late_feedback_takes_any_number_of_levels(write: Path) -> None:
     section = '[environment]\nkind = "late"\nclick_delay = 1\nrevenue_delay = 5\n\n[[policies]]'
     write.write_text(SHOP.replace("[[policies]]", section, 1))

@@ -34,6 +34,8 @@ from slotwise.errors import (
     UnknownName,
     did_you_mean,
 )
+from slotwise.player.link_pool import LinkPool
+from slotwise.player.rules_in_force import check_links
 from slotwise.policies import FixedMix, Policy, make_policy, policy_class, setting_names
 from slotwise.policies.policy import policy_for
 from slotwise.problem import Problem
@@ -331,7 +333,7 @@ class ExperimentFile(Section):
 
     def _problem(self, data: Dataset, environment: Environment) -> Problem:
         is_replaced = self.click_floor is None and data.levels[0] in self.floors
-        return Problem(
+        problem = Problem(
             data.n_links,
             data.n_slots,
             0.0 if is_replaced else data.click_floor,
@@ -345,6 +347,9 @@ class ExperimentFile(Section):
             segment_floors=self.segment_floors,
             rules=self.rules,  # type: ignore[arg-type]
         )
+        with self._blaming("rules"):
+            check_links(problem.rules, LinkPool(range(data.n_links)))
+        return problem
 
     def _policies(self, problem: Problem, failure_probability: float) -> dict[str, Policy]:
         """Return the policies by label; the oracle's mix comes with the optimum of all."""
