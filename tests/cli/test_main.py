@@ -122,6 +122,13 @@ def test_a_command_is_found_by_its_module(
     assert capsys.readouterr().out == "said hello\n"
 
 
+@pytest.mark.parametrize("name", sorted(command_names()))
+def test_examples_of_helps_are_indented(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([name, "--help"]) == 0
+    examples = re.findall(r"^( *)slotwise ", capsys.readouterr().out, re.MULTILINE)
+    assert set(examples) == {"   "}
+
+
 def test_help_lists_every_command(
     add_command: AddCommand, capsys: pytest.CaptureFixture[str]
 ) -> None:

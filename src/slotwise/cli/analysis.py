@@ -365,7 +365,7 @@ def frontier_command(
 
       slotwise frontier coupon-like
 
-      slotwise frontier --selector selector.npz --out figures
+      slotwise frontier --selector front-page.sel --out figures
     """
     if (table is None) == (selector is None):
         asked = "give TABLE, a file or the name of a data set, or --selector, a saved selector"

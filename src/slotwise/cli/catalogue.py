@@ -41,6 +41,8 @@ def datasets_command(
 ) -> None:
     """List the data sets, or show one: its sizes, its optimum and its rates.
 
+    Look-alikes need no files; original data sets are read from --data.
+
     Examples:
 
       slotwise datasets
@@ -167,6 +169,8 @@ def policies_command(
     name: Annotated[str | None, Argument(help="The policy to show.")] = None,
 ) -> None:
     """List the policies with their settings, or show the formula of one.
+
+    Experiment files, `Selector` and the service use the same names and settings.
 
     Examples:
 
