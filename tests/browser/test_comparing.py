@@ -160,7 +160,7 @@ def test_every_table_is_saved_as_csv(
     sign_in(page, server.admin_key)
     expect(page.locator("#key-form tbody tr").first).to_be_visible()
     keys = saved(page, "#key-form .csv", tmp_path)
-    assert {row["label"] for row in keys} >= {"first start"}
+    assert {row["label"] for row in keys} >= {"first admin key"}
     assert not any("sw_" in value for row in keys for value in row.values())
 
 
@@ -200,7 +200,7 @@ def test_a_note_is_written_drawn_and_removed(
     assert_accessible(page)
     dialog.get_by_role("button", name="Save the note").click()
     note = page.locator("#change-list li", has_text="<i>Campaign</i> began")
-    expect(note).to_contain_text("16 Jan 2027, 02:00, by first start")
+    expect(note).to_contain_text("16 Jan 2027, 02:00, by first admin key")
     open_tab(page, "Overview")
     page.locator("#floor-chart").scroll_into_view_if_needed()
     expect(page.locator("#floor-chart .annotation")).to_have_count(n_marks + 1)

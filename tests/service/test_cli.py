@@ -148,7 +148,7 @@ def test_a_port_that_is_taken_is_named(
     assert f"cannot listen on 127.0.0.1:{port}: Address already in use; choose another" in refused
     assert "--port" in refused
     assert main(["keys", "list", "--store", store]) == 0  # the next start makes and prints a key
-    assert "first start" not in capsys.readouterr().out
+    assert "first admin key" not in capsys.readouterr().out
 
 
 def test_keys_are_made_listed_and_revoked(

@@ -323,5 +323,6 @@ def test_first_starts_at_once_make_one_secret(address: str) -> None:
         for server in servers:
             stack.enter_context(server)
         store = servers[0].context.service.store
-        assert sorted(key.label for key in reads(store).keys()) == ["click tokens", "first start"]  # noqa: SIM118
+        labels = sorted(key.label for key in reads(store).keys())  # noqa: SIM118
+        assert labels == ["click tokens", "first admin key"]
         assert [server.start.admin_key is None for server in servers].count(False) == 1

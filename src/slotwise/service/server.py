@@ -82,7 +82,7 @@ def make_first_keys(service: Service, settings: Settings) -> tuple[TokenSigner, 
         if not click_secrets(service.directory.keys()):
             service.directory.put_key(click_secret(now_us), "serve", now_us).result()
         if not _has_admin(service):
-            made = new_key(["admin"], label="first start", now_us=now_us)
+            made = new_key(["admin"], label="first admin key", now_us=now_us)
             service.directory.put_key(made.record, "serve", now_us).result()
             admin_key = made.secret
     return TokenSigner(click_secrets(service.directory.keys())), admin_key
