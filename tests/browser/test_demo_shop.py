@@ -54,9 +54,16 @@ def test_a_purchase_reaches_the_dashboard(shop: BackgroundServer, page: Page) ->
     page.locator("a[data-slotwise-link]").first.click()
     page.get_by_role("button", name="Buy").click()
     expect(page.locator("#bought")).to_have_text("Bought. The sale was reported.")
+
+    def counted() -> list[tuple[int, int, int]]:
+        spans = shop.context.service.reporter.activity(SHOP_POOL, 0, 3_600_000_000).spans
+        return [(span.views, span.clicks, span.sales) for span in spans]
+
+    for _ in range(PATIENCE_MS // 100):
+        if counted() == [(1, 1, 1)]:
+            break
+        page.wait_for_timeout(100)
+    assert counted() == [(1, 1, 1)]
     page.goto(f"{shop.url}/?pool={SHOP_POOL}")
     expect(page.locator("#freshness")).not_to_be_empty()
     expect(page.locator("#start")).to_be_hidden()
-    report = shop.context.service.reporter.activity(SHOP_POOL, 0, 3_600_000_000)
-    [span] = report.spans
-    assert (span.views, span.clicks, span.sales) == (1, 1, 1)

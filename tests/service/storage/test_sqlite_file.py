@@ -6,6 +6,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -33,10 +34,10 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def store(path: Path) -> SqliteStore:
-    store = SqliteStore(path)
-    store.commit([SavePool(pool=pool(), change=CREATED), AppendDecision(decision=decision())])
-    return store
+def store(path: Path) -> Iterator[SqliteStore]:
+    with closing(SqliteStore(path)) as store:
+        store.commit([SavePool(pool=pool(), change=CREATED), AppendDecision(decision=decision())])
+        yield store
 
 
 def test_a_second_writer_is_told_who_the_first_is(store: SqliteStore, path: Path) -> None:
@@ -217,3 +218,18 @@ def test_pages_since_a_place_are_found_without_reading_those_before(
         query = f"EXPLAIN QUERY PLAN {ENGINE.translated(ACTIVITY['pages_since'])}"
         [(*_, plan)] = connection.execute(query, among).fetchall()
     assert "PRIMARY KEY (rowid>? AND rowid<?)" in plan
+
+
+def test_a_reader_that_ends_while_the_file_is_closed_leaves_no_connection(path: Path) -> None:
+    SqliteStore(path).close()
+    file = SqliteFile(path)
+
+    class ClosedMeanwhile(list[sqlite3.Connection]):
+        def append(self, connection: sqlite3.Connection) -> None:
+            file.close()
+            super().append(connection)
+
+    file._idle_readers = left = ClosedMeanwhile()
+    with file.reading():
+        pass
+    assert left == []

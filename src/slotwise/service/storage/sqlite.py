@@ -156,16 +156,19 @@ class SqliteFile:
             except BaseException:
                 connection.close()
                 raise
-            if self._closed:
-                connection.close()
-            else:
-                self._idle_readers.append(connection)
+            self._idle_readers.append(connection)
+            if self._closed:  # meanwhile, so that `close` may not have seen it
+                self._close_readers()
 
     def close(self) -> None:
         """Close the connections; safe to call twice."""
         self._closed = True
-        while self._idle_readers:
-            self._idle_readers.pop().close()
+        self._close_readers()
+
+    def _close_readers(self) -> None:
+        with suppress(IndexError):  # another thread may close them, too
+            while True:
+                self._idle_readers.pop().close()
 
     def _check_file(self) -> None:
         """Raise `StoreUnavailable` if the file is closed, missing or was replaced.
