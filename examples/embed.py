@@ -50,7 +50,6 @@ def main() -> None:
         links=VISITORS,
         n_slots=2,
         click_floor=CLICK_FLOOR,
-        policy=slotwise.ConUCB(horizon=N_PAGES, gamma_scale=1 / 720),
         max_revenue=90.0,
         seed=7,
     )
