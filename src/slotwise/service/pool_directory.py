@@ -231,10 +231,8 @@ class PoolDirectory:
         Statistics are kept, also of a link that is no longer retired, unless a reset is requested:
         then the views issued before `now_us` no longer count for these links.
         """
-        known, now_us = (
-            dict(self.whole_pool(pool_id).links),
-            self._after_last_change(pool_id, now_us),
-        )
+        known = dict(self.whole_pool(pool_id).links)
+        now_us = self._after_last_change(pool_id, now_us)
         saved, changes = [], []
         for link in links:
             check_link(link)

@@ -280,7 +280,7 @@ async def put_pool(context: ServiceContext, request: Request) -> msgspec.Struct:
     links=links_to("get_pool", giving=("pool_id",)),
 )
 async def patch_pool(context: ServiceContext, request: Request) -> msgspec.Struct:
-    """Change some fields of a pool."""
+    """Change some fields of a pool; one that was archived is used again."""
     present = body_of(context.service.directory.pool(request.path_values["pool_id"]))
     return await _store(context, request, replace(present, **given(request.body)))
 
