@@ -74,10 +74,10 @@ export function liftRange(one) {
 export const isCertain = (lift) => Boolean(lift) && (lift.low > 0 || lift.high < 0);
 
 export function time(us) {
-  return new Date(us / 1000).toLocaleString(language, { dateStyle: "medium", timeStyle: "short" });
+  return new Date(us / 1000).toLocaleString(language, { dateStyle: "medium", timeStyle: "short", hourCycle: "h23" });
 }
 
-export const clock = (us) => new Date(us / 1000).toLocaleTimeString(language);
+export const clock = (us) => new Date(us / 1000).toLocaleTimeString(language, { hourCycle: "h23" });
 
 export function duration(seconds) {
   for (const [size, name] of [[86400, "day"], [3600, "hour"], [60, "minute"]]) {
