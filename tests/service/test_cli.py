@@ -258,4 +258,4 @@ def test_the_demo_says_what_was_earned_and_kept() -> None:
     ]
     unsure = {"mean": 0.5, "low": -0.1, "high": 0.9}
     assert "(-10% to +90%), too early to say" in summary(stats | {"lift": unsure})
-    assert "settle after 3 seconds" in summary(stats | {"groups": []})
+    assert "settle after 30 seconds" in summary(stats | {"groups": []})

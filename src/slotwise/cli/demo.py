@@ -30,7 +30,8 @@ from slotwise.service.settings import Settings
 
 MAX_REVENUE_MICROS = 50_000_000
 CLICK_FLOOR = 0.4
-CLICK_WINDOW_S, REVENUE_WINDOW_S = 2, 3
+CLICK_WINDOW_S, REVENUE_WINDOW_S = 20, 30
+"""Long enough for people, who look before they click, and short enough to watch."""
 N_SLOTS = 3
 HOLDOUT = 0.2
 VIEWS_AT_ONCE = 30
@@ -181,15 +182,15 @@ def introduce(console: Console, url: str, admin_key: str) -> None:
         "it learns them. Visitors on a phone, on a desktop and returning visitors differ: see",
         f"*Visitors* on the dashboard. The floor is {CLICK_FLOOR} clicks per page view: the",
         "service earns as much as it can while it keeps this floor. You can click and buy,",
-        f"too. A click counts within {CLICK_WINDOW_S} seconds; a later one is reported as late.",
-        "Stop with Ctrl-C.",
+        f"too: a click counts within {CLICK_WINDOW_S} seconds, a sale within {REVENUE_WINDOW_S};",
+        "later ones are reported as late. Stop with Ctrl-C.",
         "",
     )
     console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
 
 
 def make_shop(client: Client, url: str) -> None:
-    """Make the shop's pool, with windows of seconds, so that it learns quickly."""
+    """Make the shop's pool, with windows of seconds, so that its views settle soon."""
     client.put_pool(
         SHOP_POOL,
         slots=N_SLOTS,
