@@ -185,7 +185,8 @@ def _bind(settings: Settings) -> socket.socket:
         return socket.create_server((settings.host, settings.port), family=family, backlog=2048)
     except OSError as error:
         reason = str(error.strerror).partition(" (while")[0]  # Python adds the address again
-        advice = "; choose another port, such as --port 8461" * (error.errno == errno.EADDRINUSE)
+        is_taken = error.errno == errno.EADDRINUSE
+        advice = "; choose another port, such as --port 8461" if is_taken else ""
         raise InvalidConfig(
             f"host, port: cannot listen on {settings.host}:{settings.port}: {reason}{advice}"
         ) from None
