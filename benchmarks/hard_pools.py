@@ -2,6 +2,8 @@
 
     bait     three links in ten are clicked on much and never sell; against queue-ts, and against
              the default with the prior of before decision 0031 ("pooled prior")
+    sparse   1,200 links of which nine in ten never sell; prices have a heavy tail; against the
+             same two
     bursts   a tenth of the links is clicked on three times as much for short times; against
              queue-ts
     large    8 of 500 links for 5,000 rounds
@@ -26,7 +28,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from benchmarks.leaderboard.cases import bait_pool, burst_links
+from benchmarks.leaderboard.cases import bait_pool, burst_links, sparse_sales
 from slotwise.compile import hot
 from slotwise.environments import BernoulliLinks
 from slotwise.environments.datasets import Dataset, ads_recipe, look_ahead
@@ -51,6 +53,11 @@ def tiny_pool(seed: int) -> Dataset:
     """Return 300 links that are clicked on once in a thousand views on average."""
     rng = np.random.default_rng(seed)
     return _pool(0.01 * rng.beta(1.0, 9.0, 300), rng.beta(1.0, 2.0, 300))
+
+
+def sparse_pool(seed: int) -> Dataset:
+    """Return 1,200 links of which nine in ten never sell."""
+    return sparse_sales(seed).dataset
 
 
 def _pool(clicks: Any, worth: Any) -> Dataset:
@@ -144,12 +151,15 @@ class Kind(NamedTuple):
 
 def kind_of(name: str, n_rounds: int | None, seed: int) -> Kind:
     """Return a kind of pools; the pool before the first of a seed is the earlier one."""
-    if name in ("bait", "bursts"):
+    if name in ("bait", "sparse", "bursts"):
         rounds = n_rounds or 20_000
         rival: dict[str, Known | Policy] = {"queue-ts": QueueTS(horizon=rounds, prior="fitted")}
+        if name == "bursts":
+            return Kind(ads_recipe, rounds, rival, burst_links)
+        rivals = {**rival, "pooled prior": PooledPrior()}
         if name == "bait":
-            return Kind(bait_pool, rounds, {**rival, "pooled prior": PooledPrior()})
-        return Kind(ads_recipe, rounds, rival, burst_links)
+            return Kind(bait_pool, rounds, rivals)
+        return Kind(sparse_pool, rounds, rivals, lambda _, seed: sparse_sales(seed).links)
     make = large_pool if name == "large" else tiny_pool
     known: dict[str, Known | Policy] = {
         f"{n} views of each link known": views_of_links(n) for n in (20, 100)
@@ -182,7 +192,7 @@ def lost(links: Any, pool: Dataset, n_rounds: int, n_runs: int, player: Any) -> 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Play the pools of a kind."""
     asked = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    asked.add_argument("kind", choices=["bait", "bursts", "large", "tiny"])
+    asked.add_argument("kind", choices=["bait", "sparse", "bursts", "large", "tiny"])
     asked.add_argument("--pools", type=int, default=10)
     asked.add_argument("--runs", type=int, default=4)
     asked.add_argument("--rounds", type=int)

@@ -203,7 +203,7 @@ def hard_cases() -> list[Case]:
         *_large_and_rare(),
         *_late_and_swapped(),
         *_late_and_fallen(),
-        *_bait_and_bursts(),
+        *_bait_sparse_and_bursts(),
         *_short(),
     ]
 
@@ -297,6 +297,34 @@ def bait_pool(seed: int) -> Dataset:
     return pool.with_floor(round(free + 0.4 * (most - free), 2))
 
 
+N_SPARSE = 1_200
+"""Links of a sparse pool."""
+
+
+class SparseSales(NamedTuple):
+    """A pool whose links mostly never sell, and the environment in which its sales differ in size.
+
+    a = 0.3 Beta(1, 6),   sale rate = 0.4 Beta(1, 2) for one link in ten, else 0
+    price = min(1, 0.01 U^(-1 / 1.2)), a Pareto tail
+    """
+
+    dataset: Dataset
+    links: FixedPriceLinks
+
+
+def sparse_sales(seed: int) -> SparseSales:
+    """Return 1,200 links of which nine in ten never sell; prices have a heavy tail."""
+    clicks, sales, kind, size = stable_uniforms(seed, n_rows=4, n_columns=N_SPARSE)
+    click_rate = 0.75 * beta_from_uniforms(clicks, q=4.0)
+    sale_rate = np.where(kind < 0.1, beta_from_uniforms(sales, q=1.5), 0.0)
+    price = np.minimum(1.0, 0.1 * (1.0 - size) ** (-1.0 / 1.2))
+    pool = _dataset("sparse-sales", click_rate, sale_rate * price, n_slots=20, click_floor=0.0)
+    outlook = look_ahead(pool)
+    free, most = outlook.clicks_without_floor, outlook.most_clicks
+    pool = pool.with_floor(round(free + 0.2 * (most - free), 2))
+    return SparseSales(pool, FixedPriceLinks(click_rate, sale_rate, price))
+
+
 def burst_links(pool: Dataset, seed: int) -> DriftingLinks:
     """Return links whose click rates are tripled, a tenth of them at a time, for short times.
 
@@ -311,10 +339,16 @@ def burst_links(pool: Dataset, seed: int) -> DriftingLinks:
     return DriftingLinks(stations)
 
 
-def _bait_and_bursts() -> list[Case]:
+def _bait_sparse_and_bursts() -> list[Case]:
     bait, coupons = bait_pool(6), coupon_recipe(1)
     return [
         plain_case("click-bait", "8 of 150 links; 3 of 10 are clicked on much, never sell", bait),
+        Case(
+            "sparse-sales",
+            "20 of 1,200 links; 9 of 10 never sell, and prices of the others have a heavy tail",
+            *sparse_sales(8),
+            n_runs=LONG_RUNS,
+        ),
         Case(
             "bursts",
             "the coupons, seed 1; ten times a tenth of the links is clicked on three times as much",

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from benchmarks import hard_pools, late
+from benchmarks.leaderboard.cases import SparseSales
+from slotwise.environments import FixedPriceLinks
 from slotwise.environments.datasets import ads_recipe
 from slotwise.environments.datasets.dataset import Dataset
 
@@ -30,6 +33,13 @@ def small_pool(seed: int) -> Dataset:
     return Dataset(**{**ads_recipe(1).__dict__, **fields})
 
 
+def small_sparse_sales(seed: int) -> SparseSales:
+    pool = small_pool(seed)
+    sale_rate = np.where(np.arange(12) < 3, pool.revenue_per_click, 0.0)
+    pool = replace(pool, revenue_per_click=0.5 * sale_rate)
+    return SparseSales(pool, FixedPriceLinks(pool.click_rate, sale_rate, np.full(12, 0.5)))
+
+
 @pytest.mark.parametrize("policy", late.POLICIES)
 def test_the_table_of_late_feedback(
     policy: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -48,19 +58,20 @@ def test_the_table_of_late_feedback(
     assert re.fullmatch(means, lines[-2])
 
 
-@pytest.mark.parametrize("kind", ["bait", "bursts", "large", "tiny"])
+@pytest.mark.parametrize("kind", ["bait", "sparse", "bursts", "large", "tiny"])
 def test_the_rows_of_hard_pools(
     kind: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in ("bait_pool", "large_pool", "tiny_pool", "ads_recipe"):
         monkeypatch.setattr(hard_pools, name, small_pool)
+    monkeypatch.setattr(hard_pools, "sparse_sales", small_sparse_sales)
     hard_pools.main([kind, "--pools", "2", "--runs", "1", "--rounds", "100"])
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith(f"{kind}, default: ")
     assert lines[0].count("(+0.0 ± 0.0 against the default)") == 2
     names = [line.partition(", ")[2].partition(":")[0] for line in lines[1:]]
-    if kind in ("bait", "bursts"):
-        assert names == ["queue-ts", *["pooled prior"] * (kind == "bait")]
+    if kind in ("bait", "sparse", "bursts"):
+        assert names == ["queue-ts", *["pooled prior"] * (kind != "bursts")]
     else:
         assert names == [
             "20 views of each link known",

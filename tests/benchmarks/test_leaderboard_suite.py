@@ -42,6 +42,7 @@ def test_names_are_all_different_and_quick_ones_exist() -> None:
         ("huge-pool", "binding"),
         ("rare-sales", "binding"),
         ("click-bait", "binding"),
+        ("sparse-sales", "binding"),
         ("short-500", "binding"),
         ("short-5000", "binding"),
     ],
@@ -119,6 +120,15 @@ def test_bait_never_sells_and_bursts_end() -> None:
     clicks = CASES["bursts"].links.world(1_000).stations[:, 0]
     assert clicks[0].tolist() == clicks[4].tolist() == clicks[-1].tolist()
     assert 10 < (clicks[5] > clicks[4]).sum() < 45
+
+
+def test_nine_in_ten_links_of_the_sparse_pool_never_sell_and_few_sell_dear() -> None:
+    pool = CASES["sparse-sales"].dataset
+    sells = pool.revenue_per_click > 0.0
+    assert pool.n_links >= 1_000
+    assert 0.08 < sells.mean() < 0.12
+    prices = CASES["sparse-sales"].links.world(1).price[sells]
+    assert prices.max() > 5.0 * np.median(prices)
 
 
 def test_rounds_and_runs_are_those_asked_for() -> None:
