@@ -15,6 +15,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.combinations import main as play_combinations
 from benchmarks.leaderboard.board import Leaderboard
 from benchmarks.leaderboard.bounds import with_bounds
 from benchmarks.leaderboard.cases import Effort
@@ -71,6 +72,8 @@ Examples:
   python -m benchmarks.leaderboard --fresh-pools 20 --seed 7 --policies queue-ts
 
   python -m benchmarks.leaderboard --bounds --cases coupon-like
+
+  python -m benchmarks.leaderboard --combinations
 
   python -m benchmarks.leaderboard --full --scheduler tcp://head:8786
 
@@ -130,6 +133,14 @@ def leaderboard(
         bool,
         typer.Option("--bounds", help="Also compute what every policy must lose at least."),
     ] = False,
+    combinations: Annotated[
+        bool,
+        typer.Option(
+            "--combinations",
+            help="Also play the default in combinations of features, slots, floors, rules and late "
+            "feedback (`benchmarks.combinations`) and write combinations.json.",
+        ),
+    ] = False,
     threads: ThreadsOption = None,
     scheduler: SchedulerOption = None,
     out: Annotated[Path, typer.Option("--out", help="The directory for results and pages.")] = Path(
@@ -176,6 +187,8 @@ def leaderboard(
     if update is not None:
         update_block(update, board)
     _print(gather_board(board))
+    if combinations:
+        play_combinations(["--json", str(out / "combinations.json")])
     typer.echo(f"leaderboard: {written.html} and {written.markdown.name} beside it")
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from benchmarks.combinations import Combination, Played, play
 from benchmarks.leaderboard.__main__ import main
 from benchmarks.leaderboard.board import Leaderboard
 from benchmarks.leaderboard.page import BLOCK_END, BLOCK_START
@@ -51,6 +53,22 @@ def test_from_a_file_nothing_is_played_and_a_page_is_updated(
     printed = capsys.readouterr().out
     assert "The default, paced-bayes, case by case" in printed
     assert "note: original files were not given" in printed
+
+
+def test_the_default_plays_combinations_where_asked(
+    out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def play_briefly(one: Combination, seed: int, _: int, policy: str | None) -> Played:
+        return play(one, seed, 20, policy)
+
+    monkeypatch.setenv("SLOTWISE_COMPILE", "never")
+    monkeypatch.setattr("benchmarks.combinations.all_combinations", lambda: [Combination()])
+    monkeypatch.setattr("benchmarks.combinations.play", play_briefly)
+    command = ["--from", str(out / "leaderboard.json"), "--combinations", "--out", str(tmp_path)]
+    assert main(command) == 0
+    assert "| 1 | equal sales |" in capsys.readouterr().out
+    table = json.loads((tmp_path / "combinations.json").read_text(encoding="utf-8"))
+    assert [one["name"] for one in table["combinations"]] == ["equal sales"]
 
 
 def test_bounds_are_added_to_a_finished_file(out: Path, tmp_path: Path) -> None:
