@@ -1,7 +1,7 @@
 # `make` alone lists the targets. Each one sets up what it needs.
 
 PYTHON ?= python3
-WORKERS ?= 4
+WORKERS ?= 2
 CYCLES ?= 1000
 MINUTES ?= 30
 CASES ?= 100000
@@ -15,7 +15,7 @@ INSTALLED := .venv/installed-by-make
 PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help install system-packages test test-all test-oldest check format bench bench-service crash-test soak fuzz paper picture docs release lock clean
+.PHONY: help install system-packages test test-system test-all test-oldest check format bench bench-service crash-test soak fuzz paper picture docs release lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,11 +29,14 @@ $(INSTALLED): pyproject.toml requirements-dev.lock scripts/set-up
 system-packages: ## install what only tests need: browser, PostgreSQL, nginx (as root, with apt)
 	@scripts/system-packages
 
-test: $(INSTALLED) system-packages ## run the tests and the examples of the docs, but the slow ones
-	$(BIN)/python -m pytest -q $(PARALLEL) -m "not slow"
+test: $(INSTALLED) ## run the tests and examples that need only Python
+	$(BIN)/python -m pytest -q $(PARALLEL) -m "not slow and not system"
+
+test-system: $(INSTALLED) system-packages ## run those that need a browser, PostgreSQL, nginx, npm, the built manual or an empty environment
+	$(BIN)/python -m pytest -q $(PARALLEL) -m "system and not slow"
 
 test-all: $(INSTALLED) system-packages ## run every test, the slow ones too
-	$(BIN)/python -m pytest -q $(PARALLEL)
+	$(BIN)/python -m pytest -q $(PARALLEL) -m ""
 
 test-oldest: ## test with the oldest versions that pyproject.toml allows
 	scripts/test-oldest $(PYTHON)

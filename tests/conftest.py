@@ -1,4 +1,8 @@
-"""What every test stands on: compiled code of these sources, and the same examples every time."""
+"""What all tests share: interpreted code, one lane per test, and the same examples every time.
+
+A test runs interpreted code unless it is marked `compiled`. It needs only Python unless it is
+marked `system`, which a test with one of `SYSTEM_FIXTURES` is.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +12,15 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.system_programs import skipped_for
+from tests import system_programs
+
+pytest_plugins = ["tests.processor_time"]
 
 ROOT = Path(__file__).resolve().parent.parent
+SYSTEM_FIXTURES = frozenset({"mortal", "postgresql", "site"})
 
-# Machine code is made before it is used, unless a test is about the switch; in our own folder.
-os.environ.setdefault("SLOTWISE_COMPILE", "first")
 os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".cache" / "machine-code"))
+_FOR_ALL = os.environ.get("SLOTWISE_COMPILE")
 
 # Seeded by the test's own name, with no clock in it: a failure is a failure everywhere.
 settings.register_profile("slotwise", derandomize=True, deadline=None, database=None)
@@ -38,15 +44,31 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         parser.addini("cache_dir", "not used: the cache is off")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Order the files, and give slow tests more time before they count as stuck.
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark tests by their fixtures, and give slow ones more time before they count as stuck.
 
     The time of other tests is in pyproject.
     """
+    if not SYSTEM_FIXTURES.isdisjoint(getattr(item, "fixturenames", ())):
+        item.add_marker("system")
+    if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
+        item.add_marker(pytest.mark.timeout(SLOW_LIMIT_S))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Order the files."""
     items.sort(key=lambda item: _place(item.nodeid))
-    for item in items:
-        if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
-            item.add_marker(pytest.mark.timeout(SLOW_LIMIT_S))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Choose between machine code and interpreting before the first fixture is set up.
+
+    The variable SLOTWISE_COMPILE, where it is set, is for all tests.
+    """
+    is_compiled = item.get_closest_marker("compiled") is not None
+    os.environ["SLOTWISE_COMPILE"] = _FOR_ALL or ("first" if is_compiled else "never")
+    system_programs.is_allowed = item.get_closest_marker("system") is not None
 
 
 def _place(nodeid: str) -> int:
@@ -54,15 +76,9 @@ def _place(nodeid: str) -> int:
     return ORDER.index(max(named, key=len, default=""))
 
 
-@pytest.fixture
-def interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Interpret in a test of few pages, for which compiling would take far longer."""
-    monkeypatch.setenv("SLOTWISE_COMPILE", "never")
-
-
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """End with one line on the tests that were skipped because a system package is missing."""
     skipped = terminalreporter.stats.get("skipped", [])
     reasons = [str(report.longrepr[2]).removeprefix("Skipped: ") for report in skipped]
-    if line := skipped_for(reasons):
+    if line := system_programs.skipped_for(reasons):
         terminalreporter.write_line(line, yellow=True)

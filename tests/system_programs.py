@@ -1,7 +1,8 @@
 """Programs that tests start but Python cannot install: a browser, a database, a proxy, a pooler.
 
-`scripts/system-packages` installs them. Where one is missing, the tests that need it are skipped,
-and the last line of the run names it (`tests/conftest.py`).
+`scripts/system-packages` installs them. Tests that start one are marked `system`. Where one is
+missing, the tests that need it are skipped, and the last line of the run names it
+(`tests/conftest.py`).
 """
 
 from __future__ import annotations
@@ -17,9 +18,17 @@ MISSING = "needs the system package "
 FOLDERS = ("/usr/sbin", "/usr/local/sbin")
 """Debian keeps servers in folders that only root has in its path."""
 
+is_allowed = True
+"""Whether the running test is marked `system`; a command such as the soak needs no mark."""
+
 
 def system_program(*names: str, package: str) -> Path:
-    """Return the first of these programs that is installed; skip the test where none is."""
+    """Return the first of these programs that is installed; skip the test where none is.
+
+    A test without the mark `system` fails here, whether the program is installed or not.
+    """
+    if not is_allowed:
+        pytest.fail(f"a test that starts {names[0]} must be marked `system`")
     places = [os.environ.get("PATH", ""), *FOLDERS, *_postgresql_folders()]
     for name in names:
         found = shutil.which(name, path=os.pathsep.join(places))

@@ -226,6 +226,7 @@ def wheels_for(version: str, folder: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.system
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="needs root")
 def test_the_steps_work_in_a_bare_debian(tmp_path: Path) -> None:
     image = Image(tmp_path)

@@ -15,12 +15,6 @@ from slotwise.environments.datasets import ads_recipe
 from slotwise.environments.datasets.dataset import Dataset
 
 
-@pytest.fixture(autouse=True)
-def interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Interpret: a few rounds need no machine code."""
-    monkeypatch.setenv("SLOTWISE_COMPILE", "never")
-
-
 def small_pool(seed: int) -> Dataset:
     rng = np.random.default_rng(seed)
     fields = {

@@ -29,7 +29,7 @@ FLAGS = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.browser)
+            item.add_marker(pytest.mark.system)
 
 
 expect.set_options(timeout=PATIENCE_MS)

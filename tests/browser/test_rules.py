@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import httpx
-import pytest
 from playwright.sync_api import Page, expect
 
 from slotwise.service.server import BackgroundServer
 from tests.browser.conftest import Watched
 from tests.browser.looking import KeepPicture, assert_accessible, open_tab, sign_in
-
-pytestmark = pytest.mark.usefixtures("interpreted")
 
 
 def fill(page: Page, label: str, value: str) -> None:

@@ -38,7 +38,6 @@ def test_the_json_of_an_answer(log: Path, capsys: pytest.CaptureFixture[str]) ->
     assert {"effective_sample_size", "max_weight", "uncovered"} <= set(answer)
 
 
-@pytest.mark.usefixtures("interpreted")
 def test_what_a_rule_would_have_cost(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     free = json.loads(said(capsys, log, "--floor", "0", "--json"))["revenue"]["value"]
     words = (log, "--rule", "partner: link-0, link-1 >= 1.5", "--json")

@@ -10,8 +10,6 @@ from slotwise.cli.main import main
 from slotwise.policies import CUCB
 from slotwise.selector import Selector
 
-pytestmark = pytest.mark.usefixtures("interpreted")
-
 
 @pytest.fixture(autouse=True)
 def wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,8 @@ from slotwise.policies import ConUCB
 from slotwise.problem import Problem
 from slotwise.selection.rounding import draw_page
 
+pytestmark = pytest.mark.compiled
+
 
 def add_one(number: int) -> int:
     return number + 1

@@ -16,6 +16,8 @@ import pytest
 from slotwise.compile import machine_code as compiling
 from slotwise.compile.machine_code import NOTICE, CompilingNotice
 
+pytestmark = pytest.mark.compiled
+
 
 class Clock:
     now = 0.0

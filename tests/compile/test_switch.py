@@ -22,6 +22,8 @@ from slotwise.errors import SlotwiseError
 from slotwise.policies import POLICIES, make_policy
 from slotwise.selection.confidence import kl_upper
 
+pytestmark = pytest.mark.compiled
+
 SOURCES = str(Path(slotwise.__file__).parents[1])
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -72,7 +74,7 @@ def machine_code(code: Code) -> Any:
 
 
 @pytest.mark.usefixtures("fresh_codes")
-@pytest.mark.skipif(not switch.compiles(), reason="nothing is compiled")
+@pytest.mark.skipif(not switch.has_compiler(), reason="numba is not installed")
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("name", sorted(POLICIES))
 def test_pages_are_the_same_whenever_functions_switch(

@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.chromium import PATIENCE_MS, running_chromium
 from tests.docs.built_site import shared_site
 
-pytestmark = pytest.mark.browser
+pytestmark = pytest.mark.system
 
 expect.set_options(timeout=PATIENCE_MS)
 

@@ -26,6 +26,8 @@ from tests.loopback_server import LoopbackServer
 from tests.service.conftest import http
 from tests.system_programs import MISSING, system_program
 
+pytestmark = pytest.mark.system
+
 PACKAGES = ROOT / ".cache" / "npm" / "node_modules"
 SHOWN_URL, SHOWN_KEY = "https://links.example", "sw_pk_..."
 
@@ -190,7 +192,6 @@ def test_fields_with_a_default_are_optional_in_the_types(folder: Path) -> None:
         assert required(name) == set(schemas[name].get("required", ())), name
 
 
-@pytest.mark.browser
 @pytest.mark.parametrize("program", IN_BROWSER, ids=" ".join)
 def test_a_page_in_a_browser_counts_once_it_was_seen(
     program: tuple[str, str], folder: Path, server: BackgroundServer, admin: httpx.Client

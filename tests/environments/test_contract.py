@@ -22,8 +22,6 @@ from slotwise.environments import (
 )
 from slotwise.testing import EnvironmentContract
 
-pytestmark = pytest.mark.usefixtures("interpreted")
-
 CLICKS, REVENUE = [0.6, 0.05, 0.3, 0.9], [0.5, 0.9, 0.2, 0.05]
 LINKS = BernoulliLinks(CLICKS, REVENUE)
 

@@ -19,8 +19,6 @@ from slotwise.selection import solve, solve_kinds
 from slotwise.simulation.optimum import find_optimum
 from slotwise.testing import EnvironmentContract
 
-pytestmark = pytest.mark.usefixtures("interpreted")
-
 CLICKS = [[0.4, 0.1, 0.2], [0.1, 0.3, 0.2], [0.2, 0.2, 0.1]]
 REVENUE = [[0.5, 0.5, 0.1], [0.2, 1.0, 0.3], [0.1, 0.0, 0.9]]
 SHARES = [0.5, 0.3, 0.2]

@@ -21,8 +21,6 @@ from slotwise.simulation.experiment import current_commit
 from slotwise.simulation.results import Results
 from tests.simulation.synthetic import BEHAVIOURS, make_results, make_sweep
 
-pytestmark = pytest.mark.usefixtures("interpreted")
-
 ODD_LABELS = ("oracle", "größe/½", "$x_1$ <b>&\"'", "a very long label that no figure has room for")
 INFEASIBLE = {
     "value": 0.5,

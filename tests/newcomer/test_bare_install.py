@@ -14,6 +14,8 @@ from slotwise.version import __version__
 from tests.docs.pages import Block, blocks_of, command_lines, read_page
 from tests.newcomer.bare_environment import BareEnvironment
 
+pytestmark = pytest.mark.system
+
 START = "docs/start.md"
 INSTALL = "pip install slotwise"
 INSTALL_EXTRA = re.compile(r"pip install 'slotwise\[\w+\]'")

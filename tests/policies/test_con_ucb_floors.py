@@ -131,6 +131,7 @@ def test_every_row_is_optimistic() -> None:
     assert np.all(rows[2] >= rates[2] - 0.7 * rates[1])
 
 
+@pytest.mark.compiled
 def test_floors_are_kept_once_rates_are_known() -> None:
     state, rates = played(SHOP, n_rounds=20_000, gamma_scale=1e-3)
     ConUCBFloors.choose(state, NOBODY, np.random.default_rng(1))

@@ -14,6 +14,8 @@ import pytest
 
 from tests.policies.transcript import transcript
 
+pytestmark = pytest.mark.compiled
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 

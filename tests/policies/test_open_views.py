@@ -46,6 +46,7 @@ def scores(policy: PacedBayes, problem: Problem, state: Any) -> list[float]:
     return worth.tolist()
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("n_links", [12, 700])
 def test_pages_that_settle_leave_nothing_open(n_links: int) -> None:
     policy, problem = taught(n_links)
@@ -102,6 +103,7 @@ def test_clicks_on_their_way_do_not_raise_the_price() -> None:
     assert price_with(by_clicks[-3:].tolist()) < price_with(by_clicks[:3].tolist())
 
 
+@pytest.mark.compiled
 def test_no_delay_is_no_open_page() -> None:
     links = BernoulliLinks(np.linspace(0.05, 0.4, 40), np.linspace(0.9, 0.1, 40))
     problem = Problem(40, 4, click_floor=0.8)
@@ -119,9 +121,8 @@ SEGMENTS = [{"device": "phone"}, {"device": "desktop"}]
 @pytest.mark.parametrize("weights", [(), "learn"], ids=["slots alike", "slots learned"])
 @pytest.mark.parametrize("spread", [0.0, 1.0], ids=["fixed", "random"])
 def test_every_page_of_a_run_is_open_or_settled(
-    policy: Policy, visitors: bool, weights: Any, spread: float, monkeypatch: pytest.MonkeyPatch
+    policy: Policy, visitors: bool, weights: Any, spread: float
 ) -> None:
-    monkeypatch.setenv("SLOTWISE_COMPILE", "never")  # some hundred rounds need no machine code
     rates = 0.05 + 0.3 * np.random.default_rng(7).random((2, 8))
     kinds = SEGMENTS if visitors else [{}]
     rows = slice(len(kinds))
@@ -145,6 +146,7 @@ def test_every_page_of_a_run_is_open_or_settled(
         assert 0.0 < evidence.open_pages[1] < 120.0
 
 
+@pytest.mark.compiled
 def test_late_feedback_costs_little() -> None:
     """Without open views this pool loses three times as much, which 8 runs tell by far."""
     rng = np.random.default_rng(4)
@@ -220,11 +222,8 @@ def test_open_pages_lengthen_the_queue_of_queue_ts_by_what_they_are_expected_to_
 
 
 @pytest.mark.parametrize("policy", [QueueTS(), ConUCB(horizon=1_500, gamma_scale=1e-3)])
-def test_late_feedback_steers_other_policies_too(
-    policy: Policy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_late_feedback_steers_other_policies_too(policy: Policy) -> None:
     """Pages differ from those of a policy that is blind to open views, and only if some are."""
-    monkeypatch.setenv("SLOTWISE_COMPILE", "never")
     blind = type("Blind", (type(policy),), {"note_open": staticmethod(ignore_open)})
     links = BernoulliLinks(np.linspace(0.05, 0.4, 20), np.linspace(0.9, 0.1, 20))
     problem, at = Problem(20, 3, click_floor=0.7), np.array([200, 400])

@@ -17,6 +17,7 @@ class TestConUCBWithDeficitFeedback(PolicyContract):
         return ConUCB(gamma_scale=1 / 2000, deficit_feedback=True)
 
 
+@pytest.mark.compiled
 class TestQueueTSWithFittedPriorAndMemory(PolicyContract):
     def make_policy(self, problem: Problem) -> Policy:
         return QueueTS(prior="fitted", memory=150)

@@ -238,6 +238,7 @@ def test_links_that_never_sell_do_not_lower_what_others_are_expected_to_earn() -
     assert prior_mean(state.posterior, 1) == pytest.approx(0.31, abs=0.02)
 
 
+@pytest.mark.compiled
 def test_an_expensive_floor_is_kept() -> None:
     # Links that are clicked earn nothing: a click costs about half of what a page earns.
     clicks = np.concatenate([np.full(20, 0.05), np.full(20, 0.5)])
@@ -248,6 +249,7 @@ def test_an_expensive_floor_is_kept() -> None:
     assert results.final("paced-bayes", "shortfall").mean() < 20
 
 
+@pytest.mark.compiled
 def test_the_one_link_that_keeps_the_floor_is_found_though_others_are_alike() -> None:
     # One slot, one link of 114 above the floor, and the next ten of nearly equal rates: 16 of
     # these 48 runs gave the link up for good while the lead of the best link bounded its trials.

@@ -162,6 +162,7 @@ def test_every_page_is_that_of_the_slow_twin(seed: int) -> None:
         np.testing.assert_allclose(state.regression.variance, twin.variance, rtol=1e-9)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("sizes", [SIZES, (3, 4, 3, 5, 6, 5, 3, 3, *[2] * 8)])
 def test_a_first_sale_that_is_tiny_does_not_make_later_ones_endless(sizes: tuple[int, ...]) -> None:
     problem = Problem(n_links=7, n_slots=2, click_floor=0.4, features=features_of(sizes))
@@ -333,6 +334,7 @@ def fitted_variance(effect: float) -> float:
     return float(state.regression.variance[0, 1:].max())
 
 
+@pytest.mark.compiled
 def test_features_are_found_to_matter_or_not() -> None:
     """The first guess is 0.015 for each of two features. Seeded."""
     assert fitted_variance(effect=0.0) < 0.01
@@ -460,6 +462,7 @@ def test_knowledge_from_before_missing_clicks_were_recorded_is_restored() -> Non
     assert not restored.regression.missing.any()
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("seed", [502, 506])
 def test_floors_are_kept_where_a_large_segment_changes_its_taste(seed: int) -> None:
     """Without the test for such changes 324 and 481 clicks are missing on average."""

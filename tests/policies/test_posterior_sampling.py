@@ -85,6 +85,7 @@ def state_of(policy: Any, problem: Problem, counts: tuple[Floats, Floats, Floats
     return knowledge
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("price", [0.0, 0.7])
 def test_queue_ts_shows_what_sampling_all_links_would(price: float) -> None:
     n_links, n_slots, n_draws = 40, 4, 8_000

@@ -40,6 +40,7 @@ def taught(policy: Policy) -> Any:
     return state
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("policy", PACING, ids=lambda policy: policy.name)
 def test_the_average_page_is_near_the_best_mix(policy: Policy) -> None:
     rng = np.random.default_rng(1)

@@ -17,6 +17,8 @@ from slotwise.policies import NO_SLOTS, NOBODY, make_policy
 from slotwise.problem import Problem
 from slotwise.selection import draw_page
 
+pytestmark = pytest.mark.compiled
+
 POLICIES = ("paced-bayes", "con-ucb", "cucb", "exp3-m")
 SIZES = (*range(1, 20), 31, 33, 63, 64, 65, 127, 129, 600, 601, 2_001)
 N_ROUNDS = 6

@@ -8,6 +8,8 @@ import pytest
 from slotwise.compile import compiled_first, hot
 from slotwise.selection.page_search import FEW, Search, new_search, put_best_first
 
+pytestmark = pytest.mark.compiled
+
 
 @compiled_first
 @hot

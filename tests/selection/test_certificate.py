@@ -15,6 +15,8 @@ from tests.selection.instances import FLOORS, RATES, Instance, make_floor, make_
 from tests.selection.states import HARD, hard_instance, nearly_tied, played_states
 from tests.selection.warm_program import WarmProgram
 
+pytestmark = pytest.mark.compiled
+
 DATASETS = ("edx-like", "coupon-like", "ads-like-binding")
 
 

@@ -13,6 +13,8 @@ from tests.reference.floor_program import best_clicks, clicks_of_best_value
 from tests.selection.instances import RATES, Instance, make_rates
 from tests.selection.warm_program import WarmProgram
 
+pytestmark = pytest.mark.compiled
+
 Floats = NDArray[np.float64]
 
 

@@ -13,6 +13,8 @@ from tests.reference.kinds import best_for_kinds_by_highs, extremes, kinds_fault
 from tests.selection.instances import RATES, make_rates
 from tests.selection.states import HARD
 
+pytestmark = pytest.mark.compiled
+
 Floats = NDArray[np.float64]
 FLOORS = ("none", "slack", "between", "between", "between", "almost", "tightest", "out of reach")
 

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from slotwise.compile import compiled_first, hot
 from slotwise.selection.passes import list_marked
 
+pytestmark = pytest.mark.compiled
+
 
 @compiled_first
 @hot

@@ -19,6 +19,8 @@ from slotwise.selection.page_order import (
 )
 from tests.reference.page_order import best_order, learned_weights
 
+pytestmark = pytest.mark.compiled
+
 
 def page_order(n_slots: int, weights: object) -> PageOrder:
     return new_page_order(Problem(n_links=50, n_slots=n_slots, slot_weights=weights))  # type: ignore[arg-type]

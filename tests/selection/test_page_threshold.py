@@ -14,6 +14,8 @@ from slotwise.selection import page_search
 from slotwise.selection.page_search import find_threshold
 from slotwise.selection.passes import neighbours
 
+pytestmark = pytest.mark.compiled
+
 Floats = NDArray[np.float64]
 N_LINKS = 150
 

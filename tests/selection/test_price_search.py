@@ -8,6 +8,8 @@ from slotwise.compile import compiled_first, hot
 from slotwise.selection.page_search import Entries, Search, new_search
 from slotwise.selection.price_search import SLACK, Price, floor_slackness, search_price
 
+pytestmark = pytest.mark.compiled
+
 Floats = NDArray[np.float64]
 
 

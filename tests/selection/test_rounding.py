@@ -27,6 +27,8 @@ from slotwise.selection.uniforms import chance_of
 from tests.reference.rounding import page_distribution, round_by_stretches, round_pair_by_pair
 from tests.selection.chance import is_plausible, is_plausibly_at_most
 
+pytestmark = pytest.mark.compiled
+
 Floats = NDArray[np.float64]
 Links = NDArray[np.int64]
 

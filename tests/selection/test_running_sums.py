@@ -10,6 +10,8 @@ from slotwise.compile import compiled_first, hot
 from slotwise.selection.mix import new_places
 from slotwise.selection.passes import running_sums
 
+pytestmark = pytest.mark.compiled
+
 Floats = NDArray[np.float64]
 Links = NDArray[np.int64]
 

@@ -22,6 +22,8 @@ from slotwise.selection.passes import (
     split_page,
 )
 
+pytestmark = pytest.mark.compiled
+
 Floats = NDArray[np.float64]
 Links = NDArray[np.int64]
 

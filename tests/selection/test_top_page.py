@@ -21,6 +21,8 @@ from slotwise.selection.page_search import (
 from slotwise.selection.share_slots import take_top_links
 from slotwise.selection.top_page import TIE, top_page
 
+pytestmark = pytest.mark.compiled
+
 Floats = NDArray[np.float64]
 
 

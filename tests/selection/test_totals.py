@@ -8,6 +8,8 @@ import pytest
 from slotwise.compile import compiled_first, hot
 from slotwise.selection.passes import total_of, total_of_products
 
+pytestmark = pytest.mark.compiled
+
 
 @compiled_first
 @hot

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from slotwise.compile import compiled_first, hot
 from slotwise.selection.uniforms import draw_levels
 
+pytestmark = pytest.mark.compiled
+
 ALL_ONES = 2**128 - 1
 
 

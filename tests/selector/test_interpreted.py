@@ -14,6 +14,8 @@ import pytest
 from slotwise.policies import POLICIES
 from tests.selector.scenario import play_a_day
 
+pytestmark = pytest.mark.compiled
+
 ROOT = Path(__file__).parent.parent.parent
 
 

@@ -45,12 +45,6 @@ def play(selector: slotwise.Selector[str], n_pages: int, seed: int = 1) -> np.nd
     return np.array([n_shown[link] for link in LINKS])
 
 
-@pytest.fixture(autouse=True)
-def interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Interpret: compiling every policy under rules would take minutes."""
-    monkeypatch.setenv("SLOTWISE_COMPILE", "never")
-
-
 @pytest.mark.parametrize("name", sorted(set(POLICIES) - {"fixed-mix"}))
 def test_every_page_of_every_policy_keeps_the_rules(name: str) -> None:
     selector = selector_with(policy=name, click_floor=0.2)

@@ -197,6 +197,7 @@ def network() -> Iterator[Network]:
 
 
 @pytest.mark.slow
+@pytest.mark.system
 def test_a_replica_that_is_cut_off_neither_learns_nor_loses(network: Network) -> None:
     """The learner loses the database, not the visitors; another replica learns from then on."""
     listening = {"listen_addresses": "10.199.1.2,10.199.2.2"}

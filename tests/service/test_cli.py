@@ -44,6 +44,7 @@ def test_a_start_loads_only_what_every_service_needs(package: str) -> None:
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
+@pytest.mark.system
 def test_the_printed_commands_work_when_pasted(tmp_path: Path) -> None:
     server = Server(tmp_path / "first.db")
     try:

@@ -157,6 +157,7 @@ def promtool(*arguments: str | Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.system
 def test_prometheus_takes_every_expression(tmp_path: Path) -> None:
     promtool("check", "rules", RULES_FILE)
     shown = [expression.replace("$__rate_interval", "5m") for expression, _ in EXPRESSIONS]
@@ -230,6 +231,7 @@ def in_job(series: str) -> str:
     return series.replace("{", f"{{{own}, ") if "{" in series else f"{series}{{{own}}}"
 
 
+@pytest.mark.system
 def test_each_alert_fires_for_its_trouble_only(tmp_path: Path) -> None:
     assert [rule["alert"] for rule in RULES] == list(BROKEN)
     tests = []

@@ -27,8 +27,6 @@ from tests.service import rows
 from tests.service.conftest import OpenService
 from tests.service.rows import T0, link, pool, seconds
 
-pytestmark = pytest.mark.usefixtures("interpreted")
-
 DATE = seconds(86_400)
 
 

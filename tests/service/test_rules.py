@@ -23,8 +23,6 @@ from tests.service.private_postgresql import PrivatePostgresql
 from tests.service.rows import T0, link, pool, seconds
 from tests.stores.store_rows import reads
 
-pytestmark = pytest.mark.usefixtures("interpreted")
-
 GROUPS = {"a": ["a1", "a2", "a3"], "b": ["b1", "b2"], "c": ["c1", "c2", "c3"]}
 RULES = (
     PoolRule(name="one of a", group="a", at_most=1),

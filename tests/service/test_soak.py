@@ -9,6 +9,7 @@ import pytest
 from tests.service import soak
 
 
+@pytest.mark.system
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="processes are watched in /proc")
 def test_every_fault_once_loses_nothing_and_counts_nothing_twice() -> None:
     result = soak.run(minutes=None, seed=1)

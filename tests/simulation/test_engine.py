@@ -37,6 +37,8 @@ from tests.simulation.worlds import (
     registered_policy,
 )
 
+pytestmark = pytest.mark.compiled
+
 NOBODY = np.zeros(1, np.int64)
 
 Floats = NDArray[np.float64]

@@ -28,8 +28,6 @@ from slotwise.simulation import (
     simulate,
 )
 
-pytestmark = pytest.mark.usefixtures("interpreted")
-
 GOOD = """
 title = "Mine"
 dataset = "coupon-like"

@@ -10,6 +10,8 @@ from slotwise.errors import InvalidConfig
 from slotwise.policies import default_policy
 from slotwise.simulation.series import FIGURES, QUICK, SWEEPS, notes_of, plan_paper
 
+pytestmark = pytest.mark.compiled
+
 
 def test_figures_come_first_and_every_experiment_has_its_file(tmp_path: Path) -> None:
     plan = plan_paper(tmp_path)

@@ -8,6 +8,8 @@ import pytest
 
 from tests.simulation.pin_results import EXPERIMENTS, PINNED, Pin, agrees, pins_of, small_results
 
+pytestmark = pytest.mark.compiled
+
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_small_results_are_those_that_are_kept(name: str) -> None:

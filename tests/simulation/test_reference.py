@@ -15,6 +15,8 @@ from slotwise.environments.datasets import Dataset, coupon_recipe, load_dataset,
 from slotwise.policies import CUCB, ConUCB, Exp3M, LExp, Policy
 from slotwise.simulation import Results, oracle, simulate
 
+pytestmark = pytest.mark.compiled
+
 # Regret and shortfall.
 AD_CLICKS = {
     "con-ucb": (136_157, 316_218),

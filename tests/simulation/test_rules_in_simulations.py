@@ -22,12 +22,6 @@ LINKS = slotwise.BernoulliLinks([0.5, 0.4, 0.3, 0.2, 0.1], [0.2, 0.3, 0.4, 0.5, 
 RULES = (Rule("one", (0, 1), at_most=1), Rule("last", (4,), at_least=0.3))
 
 
-@pytest.fixture(autouse=True)
-def interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Interpret: a few rounds need no machine code."""
-    monkeypatch.setenv("SLOTWISE_COMPILE", "never")
-
-
 def test_the_optimum_is_within_the_rules() -> None:
     free, ruled = (
         find_optimum(LINKS, Problem(5, 2, 0.5, horizon=100, rules=rules), 100)

@@ -221,6 +221,7 @@ def test_progress_is_told_from_nothing_to_all() -> None:
     assert told == [(n_done, 8) for n_done in range(9)]
 
 
+@pytest.mark.compiled
 def test_the_oracle_has_no_regret_and_keeps_the_floor() -> None:
     """Means over 20,000 rounds; by Hoeffding each fails by accident below 1e-7."""
     best = oracle(LINKS, N_SLOTS, FLOOR, 20_000)

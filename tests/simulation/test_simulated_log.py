@@ -23,8 +23,6 @@ from slotwise.policies import CUCB, PacedBayes, make_policy
 from slotwise.problem import Problem, Rule
 from slotwise.simulation import Experiment, log_run, run_experiment, simulate_log
 
-pytestmark = pytest.mark.usefixtures("interpreted")
-
 CLICKS = np.array([0.5, 0.3, 0.2, 0.1, 0.4])
 PER_CLICK = np.array([0.1, 0.4, 0.6, 0.9, 0.3])
 

@@ -19,8 +19,6 @@ from slotwise.simulation.series import run_experiment
 from slotwise.simulation.simulated_log import log_run, simulate_log
 from tests.unnamed_features import features_of
 
-pytestmark = pytest.mark.usefixtures("interpreted")
-
 WEIGHTS = (1.8, 0.9, 0.3)
 KINDS = slotwise.SegmentLinks(
     click_rate=[[0.3, 0.1, 0.2, 0.05, 0.1, 0.1], [0.1, 0.3, 0.05, 0.2, 0.1, 0.1]],

@@ -6,12 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx
-import pytest
 
 from slotwise.service.records import Scope
 from tests.service.conftest import Clock, problem_of
-
-pytestmark = pytest.mark.usefixtures("interpreted")
 
 ONE = {"name": "one", "links": ["l1", "l2"], "at_most": 1}
 PARTNER = {"name": "partner", "group": "Acme", "at_least": 0.5}

@@ -239,7 +239,7 @@ def test_the_views_give_the_figures_of_the_dashboard(
     check_figures(service, folder)
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.system)])
 def open_stores(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> Iterator[Callable[[], SqliteStore | PostgresqlStore]]:
