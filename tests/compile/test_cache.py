@@ -15,15 +15,18 @@ import pytest
 import slotwise
 from slotwise.compile import cache
 from slotwise.compile.cache import (
-    _remove_unused,
+    TOUCH_AFTER_S,
     code_file,
-    digest_of,
+    note_use,
     only_maker,
+    remove_unused,
     write_whole,
 )
 from slotwise.policies import cucb, queue_ts
 from slotwise.selection.rounding import draw_page
 from slotwise.simulation.engine import _page_of, _playing
+
+pytestmark = pytest.mark.compiled
 
 PACKAGE = Path(slotwise.__file__).parent
 
@@ -168,36 +171,56 @@ def test_an_edit_of_slotwise_is_compiled_again(tmp_path: Path) -> None:
     assert outcome(OWN, tmp_path, tmp_path) == ["False", "0.625"]
 
 
-def test_a_function_without_a_source_is_not_stored() -> None:
-    names: dict[str, object] = {"__name__": "nowhere"}
-    exec("def nothing(): pass", names)
-    sys.modules["nowhere"] = type(sys)("nowhere")
-    try:
-        assert digest_of(names["nothing"]) is None
-        assert code_file(names["nothing"], "entry", "[]") is None
-    finally:
-        del sys.modules["nowhere"]
+def test_an_edit_of_a_docstring_or_of_another_file_is_not(tmp_path: Path) -> None:
+    """Another policy, a class of errors, text: an hour of compiling for nothing."""
+    copy = tmp_path / "slotwise"
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    first = outcome(OWN, tmp_path, tmp_path)
+    for name in ("policies/cucb.py", "errors.py", "selection/top_page.py"):
+        source = copy / name
+        source.write_text(source.read_text() + "\nEDITED = True\n")
+    source = copy / "selection" / "page_order.py"
+    text = source.read_text()
+    source.write_text(text.replace('"""', '"""Edited. ').replace("Edited. \n", "\n"))
+    assert source.read_text().count("Edited.") > 5
+    assert outcome(OWN, tmp_path, tmp_path) == ["True", first[1]]
 
 
-def test_a_closure_over_a_number_is_not_stored() -> None:
-    amount = 3
+def test_a_function_with_a_value_of_this_process_is_not_stored() -> None:
+    held = object()
 
-    def add(number: int) -> int:
-        return number + amount
+    def same(number: int) -> object:
+        return held if number else None
 
-    assert code_file(add, "entry", "[]") is None
+    assert code_file(same, "entry", "[]") is None
     assert code_file(draw_page, "entry", "[]") is not None
 
 
-def test_folders_unused_for_weeks_are_removed(tmp_path: Path) -> None:
-    old, new, other = (tmp_path / name for name in ("a-numba1-py311", "b-numba1-py311", "other"))
-    for folder in (old, new, other):
-        folder.mkdir()
+def test_files_and_folders_unused_for_weeks_are_removed(tmp_path: Path) -> None:
+    folder = tmp_path / "machine-code-numba2-py312"
+    old, other = tmp_path / "machine-code-numba1-py311", tmp_path / "other"
+    for one in (folder, old, other):
+        one.mkdir()
+    unused, used = folder / "a.code", folder / "b.code"
+    for one in (unused, used):
+        one.touch()
     long_ago = time.time() - 40 * 24 * 3600
-    os.utime(old, (long_ago, long_ago))
-    os.utime(other, (long_ago, long_ago))
-    _remove_unused(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [new.name, other.name]
+    for one in (old, other, unused, used):
+        os.utime(one, (long_ago, long_ago))
+    note_use(used)
+    remove_unused(folder)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [folder.name, other.name]
+    assert list(folder.iterdir()) == [used]
+
+
+def test_the_use_of_a_file_is_noted_once_a_day(tmp_path: Path) -> None:
+    file = tmp_path / "a.code"
+    file.touch()
+    recent = time.time() - TOUCH_AFTER_S / 2
+    os.utime(file, (recent, recent))
+    note_use(file)
+    assert file.stat().st_mtime == pytest.approx(recent, abs=1.0)
+    note_use(tmp_path / "missing.code")
 
 
 def test_a_file_appears_whole(tmp_path: Path) -> None:

@@ -149,8 +149,10 @@ def described_function(description: Any) -> Any:
 def describe(value: Any) -> Any:
     """Return a description of the type of an argument, as the compiler distinguishes types.
 
+    A named tuple has the place of its class and its fields, which code reads by their places.
+
     >>> describe((1.5, np.zeros((2, 3))))
-    ['tuple', '', [['scalar', '<f8'], ['array', '<f8', 2, 'C', True]]]
+    ['tuple', '', [['scalar', '<f8'], ['array', '<f8', 2, 'C', True]], []]
     """
     if isinstance(value, np.ndarray):
         flags = value.flags
@@ -158,7 +160,9 @@ def describe(value: Any) -> Any:
         return ["array", value.dtype.str, value.ndim, layout, flags.writeable]
     if isinstance(value, tuple):
         kind = type(value)
-        return ["tuple", "" if kind is tuple else _place_of(kind), [describe(one) for one in value]]
+        place = "" if kind is tuple else _place_of(kind)
+        fields = list(getattr(kind, "_fields", ()))
+        return ["tuple", place, [describe(one) for one in value], fields]
     if value is None or isinstance(value, np.random.Generator):
         return ["none" if value is None else "generator"]
     if isinstance(value, bool | int | float | np.generic):
@@ -177,7 +181,7 @@ def described_value(description: Any) -> Any:
         array.flags.writeable = is_writeable
         return array
     if kind == "tuple":
-        place, parts = details
+        place, parts, _ = details
         values = tuple(described_value(part) for part in parts)
         return _object_at(place)._make(values) if place else values
     if kind == "scalar":

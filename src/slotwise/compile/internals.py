@@ -8,7 +8,7 @@ more slowly called, not stored on disk, with the same results.
   LLVM may drop arguments that are not used. A state is dozens of arrays, and passing all of them on
   to each function takes longer than the function.
 - `intrinsic_type`: code in LLVM's vectors instead of a compiled Python function.
-- `DiskCache`: machine code under the digest of all sources that determine it.
+- `DiskCache`: machine code under the digest of all that determines it.
 - `OPTIONS`: options of `njit` that the documentation does not list.
 
 Used by `machine_code`.
@@ -34,7 +34,7 @@ from numba.core.types import (
 )
 from numba.core.typing.templates import infer, make_intrinsic_template
 
-from slotwise.compile.cache import code_file, write_whole
+from slotwise.compile.cache import code_file, note_use, remove_unused, write_whole
 from slotwise.compile.vector_code import CODE
 
 ENVIRONMENT = "_ZN08NumbaEnv"
@@ -196,6 +196,7 @@ class DiskCache:
             processor, reduced = pickle.loads(file.read_bytes())
             if processor == target.codegen().magic_tuple():
                 found = _Rebuilt(target, *reduced)
+                note_use(file)
                 # A class of a program's main file is another one in every process.
                 return found if found.signature.args == tuple(signature) else None
         except (OSError, EOFError, ImportError, AttributeError, pickle.UnpicklingError):
@@ -210,6 +211,7 @@ class DiskCache:
         dumps: Any = serialize.dumps
         with contextlib.suppress(OSError, AttributeError, pickle.PicklingError):
             write_whole(file, dumps((code.codegen.magic_tuple(), code._reduce())))
+            remove_unused(file.parent)
 
     def enable(self) -> None:
         """Do nothing: the cache is always used."""
@@ -218,9 +220,10 @@ class DiskCache:
 
 
 def _type_name(one: Any) -> str:
-    """Return the name of a type, with the modules of its tuples."""
+    """Return the name of a type, with the modules and fields of its tuples."""
     if not isinstance(one, BaseTuple):
         return str(one)
-    kind = getattr(one, "instance_class", tuple)
+    kind: Any = getattr(one, "instance_class", tuple)
     parts: Any = one
-    return f"{kind.__module__}.{kind.__qualname__}({', '.join(map(_type_name, parts))})"
+    names = [*map(_type_name, parts), *getattr(kind, "_fields", ())]
+    return f"{kind.__module__}.{kind.__qualname__}({', '.join(names)})"

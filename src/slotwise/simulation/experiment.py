@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from slotwise.arrays import Links
-from slotwise.compile.cache import LENGTH, digest_of_sources, digest_sources
+from slotwise.compile.fingerprint import COMPILER, LENGTH, digest_of_modules, digest_of_sources
 from slotwise.environments import Environment
 from slotwise.errors import InvalidInput
 from slotwise.policies import Policy, make_policy, policy_settings
@@ -26,21 +26,35 @@ from slotwise.simulation.optimum import Optimum, find_optimum
 from slotwise.version import __version__
 
 DECIDING = (
-    "problem.py",
-    "selection",
-    "policies",
-    "player/rules_in_force.py",
-    "environments",
-    "simulation/engine.py",
-    "simulation/experiment.py",
-    "simulation/optimum.py",
+    "slotwise.compile.decorators",
+    *COMPILER,
+    "slotwise.compile.vector_code",
+    "slotwise.environments.bernoulli",
+    "slotwise.environments.changing",
+    "slotwise.environments.environment",
+    "slotwise.environments.visitor_shops",
+    "slotwise.features",
+    "slotwise.player.link_pool",
+    "slotwise.player.pages",
+    "slotwise.player.rules_in_force",
+    "slotwise.policies",
+    "slotwise.problem",
+    "slotwise.rounds",
+    "slotwise.selection",
+    "slotwise.simulation.engine",
+    "slotwise.simulation.experiment",
+    "slotwise.simulation.optimum",
+    "slotwise.simulation.results",
 )
-"""The parts of the package that can change a number of a run."""
+"""The modules whose code can change a number of a run; packages with all their modules.
+
+The rates of a data set are part of the fingerprint of its environment, so its loader is not.
+"""
 
 
 def code_fingerprint() -> str:
-    """Return a digest of the sources that determine numbers, equal for equal sources."""
-    return digest_sources(DECIDING)
+    """Return a digest of the code that determines numbers, without docstrings and comments."""
+    return digest_of_modules(DECIDING)
 
 
 def environment_fingerprint(environment: Environment, n_rounds: int) -> str:
