@@ -184,6 +184,7 @@ def test_modules_count_without_docstrings(tmp_path: Path, monkeypatch: pytest.Mo
 NOT_DECIDING = {
     "slotwise.arrays": "types",
     "slotwise.compile": "names of others",
+    "slotwise.compile.background": "where a function is compiled",
     "slotwise.compile.cache": "where machine code is stored",
     "slotwise.compile.fingerprint": "under which digest",
     "slotwise.compile.switch": "when a function is compiled",

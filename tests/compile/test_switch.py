@@ -20,7 +20,7 @@ from slotwise.compile.decorators import can_be_compiled
 from slotwise.compile.switch import Code, code_for
 from slotwise.errors import SlotwiseError
 from slotwise.policies import POLICIES, make_policy
-from slotwise.selection.confidence import kl_upper
+from slotwise.selection.confidence import kl_lower, kl_upper
 
 pytestmark = pytest.mark.compiled
 
@@ -106,7 +106,9 @@ def test_pages_are_the_same_whenever_functions_switch(
         assert played(name, VARIANTS[variant]) == expected
 
 
-def run(program: str, folder: Path, **settings: str) -> subprocess.CompletedProcess[str]:
+def run(
+    program: str, folder: Path, *, check: bool = True, **settings: str
+) -> subprocess.CompletedProcess[str]:
     """Run a program in a process of its own, with an empty cache in `folder`."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "cache"), **settings}
     environment["PYTHONPATH"] = os.pathsep.join([SOURCES, str(folder)])
@@ -116,7 +118,7 @@ def run(program: str, folder: Path, **settings: str) -> subprocess.CompletedProc
         cwd=folder,
         capture_output=True,
         text=True,
-        check=True,
+        check=check,
     )
 
 
@@ -179,6 +181,86 @@ def test_where_no_process_can_be_started_this_one_compiles(tmp_path: Path) -> No
     done = run(alone, tmp_path, SLOTWISE_COMPILE="auto")
     assert done.stdout == "builtin_function_or_method\n"
     assert "compiling to machine code in this process" in done.stderr
+
+
+def test_functions_that_took_longest_are_compiled_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Code] = []
+    monkeypatch.setattr(switch._COMPILER, "compile", asked.extend)
+    short, long = (Code(function, (1.0, 9.0, 2.0), False) for function in (kl_lower, kl_upper))
+    meter = switch._Meter()
+    for code, share in ((short, 0.4), (long, 0.3), (long, 0.2)):
+        meter.add(code, share * switch.BUDGET_S)
+    assert asked == []
+    meter.add(short, 0.2 * switch.BUDGET_S)
+    meter.add(long, 0.2 * switch.BUDGET_S)
+    assert asked == [short, long]
+
+
+def test_a_function_switches_before_the_next_one_is_compiled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    codes = [Code(function, (1.0, 9.0, 2.0), False) for function in (kl_upper, kl_lower)]
+    switched_before: list[int] = []
+
+    class Process:
+        """Answers one request after the other, and says that the last one failed."""
+
+        def ask(self, requests: Iterator[Any]) -> None:
+            assert [place for place, _ in requests] == [
+                "slotwise.selection.confidence:kl_upper",
+                "slotwise.selection.confidence:kl_lower",
+            ]
+
+        def is_next_done(self) -> bool:
+            switched_before.append(sum(not isinstance(code.call, MethodType) for code in codes))
+            return len(switched_before) == 1
+
+        def close(self) -> None:
+            switched_before.append(2)
+
+    monkeypatch.setattr(switch, "CompilingProcess", Process)
+    monkeypatch.setattr(switch, "_is_announced", False)
+    codes[0].compile()  # into the cache
+    compiler = switch._Compiler()
+    compiler._waiting = list(codes)
+    for code in codes:
+        code.interpret()
+    compiler._run()
+    assert switched_before == [0, 1, 2]
+    assert not any(isinstance(code.call, MethodType) for code in codes)
+
+
+LEFT_BEHIND = """
+import os, signal
+from slotwise.compile import switch
+switch.BUDGET_S = 0.0
+from slotwise.selection import solve
+solve([0.9, 0.6, 0.1], [0.1, 0.5, 0.9], 1, 0.3)
+while switch._COMPILER._process is None:
+    pass
+process = switch._COMPILER._process._process.pid
+niceness = [os.getpriority(os.PRIO_PROCESS, one) for one in (process, os.getpid())]
+print(process, niceness[0] - niceness[1], flush=True)
+"""
+
+
+def is_running(process: int) -> bool:
+    """Return whether a process runs; one that has ended may wait for its parent."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    state = Path(f"/proc/{process}/stat")
+    return not (state.exists() and state.read_text().rpartition(")")[2].split()[0] == "Z")
+
+
+@pytest.mark.parametrize("end", ["", "os.kill(os.getpid(), signal.SIGKILL)"], ids=["end", "kill"])
+def test_no_compiler_outlives_the_program(end: str, tmp_path: Path) -> None:
+    done = run(LEFT_BEHIND + end, tmp_path, check=False, SLOTWISE_COMPILE="auto")
+    process, niceness = map(int, done.stdout.split())
+    assert niceness == 0
+    while is_running(process):  # the limit of all tests ends a wait in vain
+        pass
 
 
 BOUND = """

@@ -1,10 +1,11 @@
 """Interpret first: run functions as Python until their machine code pays.
 
 A function whose machine code is on disk is loaded at its first call. Any other is interpreted. When
-a process has spent `BUDGET_S` seconds interpreting, another process compiles all functions that
-were used, at low priority, into the cache on disk; a thread waits for it, loads the code and
-switches over. The results are the same before and after. Where no process can be started, or where
-a function cannot be found by another process, that thread compiles in this process.
+a process has spent `BUDGET_S` seconds interpreting, another process compiles the functions that
+were used into the cache on disk, those first that took most of the time. A thread waits for it,
+loads each function as soon as it is compiled and switches over. The results are the same before and
+after. Where no process can be started, or where a function cannot be found by another process, that
+thread compiles in this process.
 
 Long runs, such as `simulate`, compile first (`compiled_first`). The environment variable
 SLOTWISE_COMPILE sets "first" or "never" for everything; NUMBA_DISABLE_JIT=1 also means "never".
@@ -22,12 +23,12 @@ import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
-from pathlib import Path
 from time import thread_time
 from typing import Any, TextIO, TypeVar
 
 import numpy as np
 
+from slotwise.compile.background import CompilingProcess
 from slotwise.compile.cache import code_file
 from slotwise.compile.decorators import (
     Indescribable,
@@ -41,7 +42,7 @@ from slotwise.compile.decorators import (
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-BUDGET_S = 2.0
+BUDGET_S = 1.0
 """Processor time that is spent interpreting before functions are compiled."""
 
 IN_PLACE = (
@@ -153,10 +154,12 @@ class Code:
         return file is not None and file.exists()
 
     def request(self) -> Any:
-        """Return what another process needs to compile this; raises `Indescribable`."""
+        """Return what another process needs to compile this; None if it cannot."""
         if not self.described or code_file(self.function, "entry", self.described) is None:
-            raise Indescribable(repr(self.function))
-        return [describe_function(self.function), self.described]
+            return None
+        with suppress(Indescribable):
+            return [describe_function(self.function), self.described]
+        return None
 
     def interpret(self) -> None:
         """Run the function as Python from now on."""
@@ -198,51 +201,99 @@ class Code:
 
 
 class _Meter:
-    """Measures the time spent interpreting, and starts compiling when the budget is spent."""
+    """Measures the time spent interpreting, and has functions compiled when the budget is spent."""
 
     def __init__(self) -> None:
-        self._spent = 0.0
-        self._used: dict[Code, None] = {}
+        self._spent: dict[Code, float] = {}
+        self._total = 0.0
 
     def add(self, code: Code, seconds: float) -> None:
-        """Count a call; start to compile when the budget is spent."""
-        self._spent += seconds
-        self._used[code] = None
-        if self._spent > BUDGET_S:
+        """Count a call; compile all functions that were used when the budget is spent."""
+        self._spent[code] = self._spent.get(code, 0.0) + seconds
+        self._total += seconds
+        if self._total > BUDGET_S:
             with _lock:
-                used, self._used, self._spent = list(self._used), {}, 0.0
-            for one in used:
-                one.interpret()  # without measuring
-            if used:
-                thread = threading.Thread(
-                    target=compile_beside, args=(used,), name="slotwise-compiling", daemon=True
-                )
-                thread.start()
+                spent, self._spent, self._total = self._spent, {}, 0.0
+            if spent:
+                _COMPILER.compile(sorted(spent, key=lambda one: -spent[one]))
 
 
 _METER = _Meter()
 
 
-def compile_beside(codes: list[Code]) -> None:
-    """Have functions compiled by another process if possible, then switch to machine code."""
-    requests, here = [], []
-    for code in codes:
-        try:
-            requests.append(code.request())
-        except Indescribable:
-            here.append(code)
-    reason = "functions that other processes cannot import"
-    if requests and not _ask_process(requests):
-        here, reason = codes, "no other process could do it"
-    try:
-        here += [code for code in codes if code not in here and not _unless_ending(code.load)]
-        if here and _is_announced:
-            print_notice(IN_PLACE.format(reason=reason))
-        for code in here:
-            _unless_ending(code.compile)
-    except Exception as error:  # the functions stay interpreted
-        warnings.warn(f"slotwise could not compile: {error}", RuntimeWarning, stacklevel=2)
+class _Compiler:
+    """Has functions compiled one after the other while the program goes on interpreting."""
 
+    def __init__(self) -> None:
+        self._waiting: list[Code] = []
+        self._is_running = False
+        self._process: CompilingProcess | None = None
+
+    def compile(self, codes: list[Code]) -> None:
+        """Interpret functions without measuring until they are compiled."""
+        for code in codes:
+            code.interpret()
+        with _lock:
+            self._waiting += codes
+            is_running, self._is_running = self._is_running, True
+        if not is_running:
+            threading.Thread(target=self._run, name="slotwise-compiling", daemon=True).start()
+
+    def _run(self) -> None:
+        while True:
+            with _lock:
+                codes, self._waiting = self._waiting, []
+                self._is_running = bool(codes)
+            if not codes:
+                self._close_process()
+                return
+            try:
+                self._compile_all(codes)
+            except Exception as error:  # the functions stay interpreted
+                text = f"slotwise could not compile: {error}"
+                warnings.warn(text, RuntimeWarning, stacklevel=2)
+
+    def _compile_all(self, codes: list[Code]) -> None:
+        requests = [code.request() for code in codes]
+        here = [code for code, one in zip(codes, requests, strict=True) if one is None]
+        reason = "functions that other processes cannot import"
+        if len(here) < len(codes) and not self._start_process():
+            here, reason = codes, "no other process could do it"
+        elsewhere = [code for code in codes if code not in here]
+        if self._process is not None and elsewhere:
+            self._process.ask(one for one in requests if one is not None)
+            _unless_ending(_machine_code)  # imports numba meanwhile
+            for code in elsewhere:
+                if not (self._process.is_next_done() and _unless_ending(code.load)):
+                    here, reason = [*here, code], "no other process could do it"
+        if here and not _is_ending.is_set():
+            if _is_announced:
+                print_notice(IN_PLACE.format(reason=reason))
+            for code in here:
+                _unless_ending(code.compile)
+
+    def _start_process(self) -> bool:
+        """Return whether there is a process, started now or before."""
+        with _working:
+            if self._process is None and not _is_ending.is_set():
+                with suppress(OSError):
+                    self._process = CompilingProcess()
+            return self._process is not None
+
+    def _close_process(self) -> None:
+        with _working:
+            process, self._process = self._process, None
+            if process is not None:
+                process.close()
+
+    def kill_process(self) -> None:
+        """End the other process, if there is one; the thread may still wait for its answer."""
+        with _working:
+            if self._process is not None:
+                self._process.kill()
+
+
+_COMPILER = _Compiler()
 
 _working = threading.Lock()
 _is_ending = threading.Event()
@@ -255,32 +306,10 @@ def _unless_ending(act: Callable[[], Any]) -> Any:
 
 
 @atexit.register
-def _wait_for_compiler() -> None:
+def _end_compiling() -> None:
+    """Let the program end at once, and the other process with it."""
     _is_ending.set()
-    with _working:
-        pass
-
-
-def _ask_process(requests: list[Any]) -> bool:
-    """Let another process compile; return whether it did."""
-    import subprocess
-
-    if not sys.executable:
-        return False
-    path = os.pathsep.join(folder or str(Path.cwd()) for folder in sys.path)
-    environment = {**os.environ, "PYTHONPATH": path, "SLOTWISE_COMPILE": "first"}
-    try:
-        done = subprocess.run(
-            [sys.executable, "-P", "-m", "slotwise.compile"],
-            input=json.dumps(requests).encode(),
-            env=environment,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            check=False,
-        )
-    except OSError:
-        return False
-    return done.returncode == 0
+    _COMPILER.kill_process()
 
 
 _codes: dict[tuple[Any, str, bool], Code] = {}
