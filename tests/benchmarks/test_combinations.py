@@ -24,12 +24,6 @@ from benchmarks.combinations import SETTINGS, Combination, all_combinations, mak
 from slotwise.selection import solve
 
 
-@pytest.fixture(autouse=True)
-def interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Interpret: a few rounds need no machine code."""
-    monkeypatch.setenv("SLOTWISE_COMPILE", "never")
-
-
 def test_any_two_settings_meet_in_one_of_at_least_forty_combinations() -> None:
     rows = all_combinations()
     assert len(rows) == len({row.name for row in rows}) >= 40

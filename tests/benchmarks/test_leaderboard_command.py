@@ -61,7 +61,6 @@ def test_the_default_plays_combinations_where_asked(
     def play_briefly(one: Combination, seed: int, _: int, policy: str | None) -> Played:
         return play(one, seed, 20, policy)
 
-    monkeypatch.setenv("SLOTWISE_COMPILE", "never")
     monkeypatch.setattr("benchmarks.combinations.all_combinations", lambda: [Combination()])
     monkeypatch.setattr("benchmarks.combinations.play", play_briefly)
     command = ["--from", str(out / "leaderboard.json"), "--combinations", "--out", str(tmp_path)]

@@ -21,8 +21,6 @@ from tests.combinations.shop_play import (
 )
 from tests.selector.selectors import registered_policy
 
-pytestmark = pytest.mark.usefixtures("interpreted")
-
 N_LINKS, N_SLOTS = 10, 3
 DEVICE = {"device": ("phone",)}
 """A feature of which every visitor of these tests has the value "phone"."""
@@ -145,12 +143,10 @@ def test_a_segment_of_all_visitors_plays_like_the_floor_for_all(delay: int) -> N
 
 
 @pytest.mark.slow
+@pytest.mark.compiled
 @IGNORES_OPEN_PAGES
 @pytest.mark.parametrize("seed", range(3))
-def test_a_segment_of_all_visitors_plays_like_the_floor_for_all_for_long(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SLOTWISE_COMPILE", "first")
+def test_a_segment_of_all_visitors_plays_like_the_floor_for_all_for_long(seed: int) -> None:
     check_like_the_floor_for_all(seed, 24_000, 1_000)
 
 

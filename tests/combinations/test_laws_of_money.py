@@ -13,8 +13,6 @@ from slotwise.policies import POLICIES
 from tests.combinations.shop_play import FEATURES, SLOTS, Shop, a_visitor
 from tests.selector.selectors import registered_policy
 
-pytestmark = pytest.mark.usefixtures("interpreted")
-
 N_LINKS, N_SLOTS = 8, 3
 
 STEADY = [
