@@ -315,6 +315,19 @@ class PolicyContract:
             self.choose(player, seed)
         self.check_same_knowledge(player, before)
 
+    @every_problem
+    def test_a_choice_that_depends_on_chance_is_declared(self, problem: Problem) -> None:
+        """The service takes one choice for all pages of a version unless the policy samples."""
+        player = self.start(problem)
+        for n_rounds in (0, 40):
+            self.play(player, n_rounds)
+            pages = [self.choose(player, seed) for seed in range(8)]
+            if not player.form.samples:
+                for page in pages[1:]:
+                    np.testing.assert_array_equal(
+                        page, pages[0], "`choose` depends on its generator: set `samples = True`"
+                    )
+
     # `learn` reads only the links given, and the probabilities from the round itself
 
     def test_learning_leaves_other_links_alone(self) -> None:
