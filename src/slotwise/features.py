@@ -135,6 +135,14 @@ class FrequentWords:
             if weakest is not None and counts[word] >= 2 * counts[weakest]:
                 self.challenger = word
 
+    def claim(self, word: str) -> None:
+        """Make a word the challenger if all places are taken by others that may be replaced."""
+        if word not in self._places and len(self.words) == MAX_WORDS:
+            if len(self.counts) < MAX_WORDS:  # in a version that did not count on
+                self.counts = dict.fromkeys(self.words, SEEN_OFTEN) | self.counts
+            self.counts.setdefault(word, 0)
+            self.challenger = word if self._weakest() is not None else None
+
     def _weakest(self) -> str | None:
         """Return the least frequent word that may be replaced, the first of several."""
         open_to = [word for word in self.words if word not in self.protected]
@@ -601,6 +609,12 @@ class Features:
             if isinstance(feature, OpenWords):
                 feature.frequent.replaces = True
                 feature.frequent.protected = frozenset(names.get(feature.name, ()))
+
+    def claim_place(self, name: str, word: str) -> None:
+        """Let a word wait for a place, however rare it is, if its list is full."""
+        for feature in self.features:
+            if feature.name == name and isinstance(feature, OpenWords):
+                feature.frequent.claim(word)
 
     @property
     def has_challenger(self) -> bool:

@@ -133,8 +133,10 @@ class MemoryReader(StoreReader):
         return self._tables.purged.get(pool_id, Counters())
 
     def purgeable_views(self, pool_id: str, before_us: int, limit: int) -> list[View]:
-        """Return the first views that closed before a time and are folded at every level."""
-        folded = self._tables.folded
+        """Return the first views that closed before a time and can be deleted."""
+        folded, learned = self._tables.folded, self._tables.learned.get(pool_id)
+        if learned is not None:
+            before_us = min(before_us, learned.needs_rows_us)
         clicks_us = folded.get((pool_id, CLICKS), FOLD_START).closes_us
         revenue_us = min(before_us, folded.get((pool_id, REVENUE), FOLD_START).closes_us)
         closed = [
@@ -154,6 +156,10 @@ class MemoryReader(StoreReader):
     def moving_from(self) -> str:
         """Return nothing: only stores that outlive a process are moved."""
         return ""
+
+    def pool_resets(self) -> dict[str, int]:
+        """Return how often statistics of each pool were reset."""
+        return {pool_id: one.n_resets for pool_id, one in self._tables.learned.items()}
 
     def learned_versions(self) -> dict[str, int]:
         """Return the number of the version that each pool published last."""

@@ -113,7 +113,9 @@ class _Batch:
             case PurgeViews():
                 answer = self._purge(operation)
             case SaveLearned(learned=learned):
-                tables.learned[learned.pool_id] = learned
+                answer = learned.n_resets == self._reader.pool_resets().get(learned.pool_id, 0)
+                if answer:
+                    tables.learned[learned.pool_id] = learned
         self._index_new_rows()
         return answer
 
@@ -130,8 +132,20 @@ class _Batch:
                 _reset(tables.counters, link)
                 _reset(tables.purged, link)
         tables.changes.extend(operation.changes)
-        tables.n_resets += bool(operation.reset)
+        if operation.reset:
+            tables.n_resets += 1
+            for pool_id in {link.pool_id for link in operation.links}:
+                links = tables.links[pool_id]
+                left = {one for one, link in links.items() if not link.retired}
+                self._note_reset(pool_id, loses_state=left <= set(operation.reset))
         return saved
+
+    def _note_reset(self, pool_id: str, *, loses_state: bool) -> None:
+        known = self._tables.learned.get(pool_id)
+        if known is not None:
+            known = replace(known, n_resets=known.n_resets + 1)
+            gone = replace(known, state=b"", needs_rows_us=0)
+            self._tables.learned[pool_id] = gone if loses_state else known
 
     def _apply_fold(self, operation: ApplyFold) -> bool:
         tables, key = self._tables, (operation.pool_id, operation.level)
@@ -157,9 +171,8 @@ class _Batch:
                 tables.decisions[decision_id] = replace(decision, learned=False)
             counters = tables.counters.get(pool_id, Counters())
             tables.counters[pool_id] = add_counters(counters, forgotten.counted, -1)
-            if pool_id in tables.learned:
-                tables.learned[pool_id] = replace(tables.learned[pool_id], state=b"")
-        tables.n_resets += 1
+            self._note_reset(pool_id, loses_state=True)
+        tables.n_resets += bool(n_forgotten)
         tables.changes.append(operation.change)
         return n_forgotten
 

@@ -14,6 +14,7 @@ from slotwise.service.storage.contract import (
     PurgeViews,
     SaveLearned,
     SaveLinks,
+    SavePool,
     Store,
 )
 from slotwise.service.storage.verify import verify
@@ -27,6 +28,7 @@ from tests.stores.store_rows import (
     conversion_row,
     decision_row,
     link_row,
+    pool_row,
     reads,
     refund_row,
 )
@@ -95,10 +97,57 @@ class StoreUpkeep(StoreCase):
         assert store.commit([forget]) == [0]
         left = reads(store).counters("home").pages["policy"]
         assert (left.click_views, left.clicks) == (4, 4)
-        assert reads(store).learned("home") == replace(learned, state=b"")
-        assert reads(store).progress().n_resets == 2
+        reset = replace(learned, state=b"", n_resets=1, needs_rows_us=0)
+        assert reads(store).learned("home") == reset
+        assert reads(store).progress().n_resets == 1
+        # What was learned with the forgotten views must not come back.
+        assert store.commit([SaveLearned(learned=replace(learned, version=2))]) == [False]
+        assert reads(store).learned("home") == reset
         assert self.fold(store, START_US + 2 * REVENUE_WINDOW_US) == 4
         assert [item.action for item in reads(store).changes("k1", 9)] == ["key.forget"] * 2
+
+    def test_a_reset_names_the_pools_that_it_touches(self, store: Store) -> None:
+        store.commit([SavePool(pool=pool_row(pool_id="side"), change=change_row("side"))])
+        learned = Learned(pool_id="side", version=1, published=b"p", state=b"s")
+        for pool_id in ("home", "side"):
+            store.commit([SaveLearned(learned=replace(learned, pool_id=pool_id))])
+        unused = ForgetViews(key_id="k1", since_us=0, change=change_row("k1", action="key.forget"))
+        assert store.commit([unused]) == [0]
+        assert reads(store).progress().n_resets == 0
+        one = link_row("l1", counted_from_us=START_US)
+        store.commit([SaveLinks(links=(one,), changes=(), reset=("l1",))])
+        assert reads(store).pool_resets() == {"home": 1, "side": 0}
+        assert reads(store).learned("home") == replace(learned, pool_id="home", n_resets=1)
+        store.commit([AppendDecision(decision=decision_row("d1", START_US, key_id="k1"))])
+        assert store.commit([unused]) == [1]
+        assert reads(store).pool_resets() == {"home": 2, "side": 0}
+        assert reads(store).learned("side") == learned
+
+    def test_a_reset_of_all_links_drops_the_state(self, store: Store) -> None:
+        learned = Learned(pool_id="home", version=1, published=b"p", state=b"s")
+        store.commit([SaveLearned(learned=learned)])
+        links = tuple(reads(store).links("home"))
+        reset = tuple(link.link_id for link in links)
+        store.commit([SaveLinks(links=links, changes=(), reset=reset)])
+        assert reads(store).learned("home") == replace(
+            learned, state=b"", n_resets=1, needs_rows_us=0
+        )
+
+    def test_rows_that_a_state_has_not_learned_are_not_purged(self, store: Store) -> None:
+        for k in range(4):
+            store.commit([AppendDecision(decision=decision_row(f"d{k}", START_US + k))])
+        self.fold(store, START_US + 2 * REVENUE_WINDOW_US)
+        learned = Learned(
+            pool_id="home",
+            version=1,
+            published=b"p",
+            state=b"s",
+            needs_rows_us=START_US + 2 + REVENUE_WINDOW_US,
+        )
+        store.commit([SaveLearned(learned=learned)])
+        assert store.commit([_purge(START_US + 2 * REVENUE_WINDOW_US, 9)]) == [2]
+        left = reads(store).views_after("home", 0, None, 0, 100).views
+        assert [view.decision.decision_id for view in left] == ["d2", "d3"]
 
 
 def _purge(before_us: int, limit: int) -> PurgeViews:

@@ -130,6 +130,12 @@ class Pool(NamedTuple):
         rules, off = self.rules(paced), sorted(self.off_at(now_us))
         return zlib.crc32(repr((rules, off)).encode()) if rules or off else 0
 
+    @property
+    def reset_times(self) -> dict[str, int]:
+        """The links whose statistics were reset, and when."""
+        links = self.links.values()
+        return {link.link_id: link.counted_from_us for link in links if link.counted_from_us}
+
     def known_counts(self) -> Iterator[tuple[str, ImportedCounts]]:
         """Yield the imported counts of links that may be shown."""
         for link_id in self.active if self.known_us else ():

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from slotwise.arrays import Floats, Links
 from slotwise.errors import UnsupportedState
+from slotwise.policies.page_views import fill_slots
 from slotwise.selection.page_rules import PageRules
 from slotwise.service.counting.attribution import PageCounters
-from slotwise.service.counting.rates import LinkRates
+from slotwise.service.counting.rates import LinkCounts, LinkRates
 from slotwise.service.pool import Pool
 from slotwise.service.records import DecisionRecord, FloorState, PacedRule
 
@@ -32,6 +34,32 @@ class VisitorKind(msgspec.Struct, frozen=True, array_like=True):
     places: tuple[int, ...]
     share: float
     """The share of the latest visitors of this kind."""
+
+
+class EarlyKind(msgspec.Struct, frozen=True, array_like=True):
+    """The weighted counts of open views of one kind of visitor."""
+
+    said: tuple[tuple[str, Any], ...]
+    """The visitor's features as the caller sent them."""
+    places: bytes
+    """The places of the links that were shown."""
+    counts: bytes
+    """Their views, then their outcomes, each by level and link."""
+
+
+def stored_early(
+    early: Mapping[tuple[tuple[str, Any], ...], LinkCounts], most: int
+) -> tuple[EarlyKind, ...]:
+    """Return counts of open views to be stored: of the kinds with most views, `most` numbers."""
+    stored, n_cells = [], 0
+    for said, counts in sorted(early.items(), key=lambda one: -one[1].views[0].sum()):
+        n_cells += int(np.count_nonzero(counts.views))
+        if n_cells > most:
+            break
+        places = np.flatnonzero(counts.views.any(axis=0))
+        table = np.stack([counts.views[:, places], counts.sums[:, places]])
+        stored.append(EarlyKind(said, places.tobytes(), table.tobytes()))
+    return tuple(stored)
 
 
 class SegmentFloor(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,7 +91,9 @@ class RuleCount(msgspec.Struct, frozen=True, array_like=True):
     """Slots of views whose window was open when they were last counted, and their clicks."""
 
 
-class _Numbered(msgspec.Struct):
+class NumberedFormat(msgspec.Struct):
+    """The format number of something stored, read before its other fields."""
+
     format: int = 0
 
 
@@ -111,18 +141,34 @@ class StoredVersion(msgspec.Struct, frozen=True, kw_only=True):
     paced_rules: tuple[PacedRule, ...] = ()
     traffic: bytes = b""
     """Page views by hour of the week, where a rule has a date."""
+    early: tuple[EarlyKind, ...] = ()
+    """The feedback of open views that its pages for visitors know; the rest is in the state."""
     format: int = VERSION_FORMAT
 
     @classmethod
     def decode(cls, stored: bytes) -> StoredVersion:
         """Decode a version that was encoded by `msgspec.msgpack.encode`."""
-        found = msgspec.msgpack.decode(stored, type=_Numbered).format  # fields may differ
+        found = msgspec.msgpack.decode(stored, type=NumberedFormat).format  # fields may differ
         if found != VERSION_FORMAT:
             raise UnsupportedState(
                 f"a published version has format {found}, this version of slotwise "
                 f"knows {VERSION_FORMAT}; use the version that wrote it"
             )
         return msgspec.msgpack.decode(stored, type=cls)
+
+    def early_counts(self, link_ids: Sequence[str]) -> dict[Any, LinkCounts]:
+        """Return the feedback of open views by kind of visitor, for these links."""
+        place_of = {link_id: place for place, link_id in enumerate(link_ids)}
+        moved = np.array([place_of.get(link_id, -1) for link_id in self.link_ids], np.int64)
+        found = {}
+        for kind in self.early:
+            places = moved[np.frombuffer(kind.places, np.int64)]
+            table = np.frombuffer(kind.counts).reshape(2, -1, len(places))
+            views, sums = np.zeros((2, table.shape[1], len(link_ids)))
+            views[:, places[places >= 0]] = table[0][:, places >= 0]
+            sums[:, places[places >= 0]] = table[1][:, places >= 0]
+            found[kind.said] = LinkCounts(views, sums)
+        return found
 
     def rates(self) -> LinkRates:
         """Return the estimated rates of the links."""
@@ -131,6 +177,33 @@ class StoredVersion(msgspec.Struct, frozen=True, kw_only=True):
             np.frombuffer(self.revenue_rates),
             np.frombuffer(self.click_variances),
         )
+
+
+def moved_version(stored: StoredVersion, pool: Pool) -> StoredVersion:
+    """Return a version for the present links of a pool.
+
+    Links that left lose their slots to the others in proportion; a new link waits for the next
+    version, unless there are free slots.
+    """
+    n_slots = min(pool.settings.slots, len(pool.active))
+    probabilities = np.frombuffer(stored.probabilities)
+    if stored.link_ids == pool.active and round(float(probabilities.sum())) == n_slots:
+        return stored
+    places = {link_id: place for place, link_id in enumerate(stored.link_ids)}
+    kept = [places.get(link_id, -1) for link_id in pool.active]
+
+    def moved(column: Floats) -> Floats:
+        return np.append(column, 0.0)[kept]
+
+    rates = stored.rates()
+    return replace(
+        stored,
+        link_ids=pool.active,
+        probabilities=fill_slots(moved(probabilities), n_slots).tobytes(),
+        click_rates=moved(rates.clicks).tobytes(),
+        revenue_rates=moved(rates.revenue).tobytes(),
+        click_variances=moved(rates.click_variance).tobytes(),
+    )
 
 
 class PageSolver(Protocol):

@@ -1,14 +1,17 @@
 """The errors that the service raises below HTTP.
 
-    SlotwiseError ├── StoreUnavailable  (ConnectionError)  the store is unavailable; try again later
-    │   └── StoreInUse                       another process writes the store ├── ExportFailed
-    (OSError)          the folder of an export cannot be used ├── Superseded        (RuntimeError)
-    another replica learns now; read the store again ├── UnknownPool       (LookupError)      no
-    such pool, or it is archived ├── UnknownLink       (LookupError)      no such link in the pool,
-    or it is retired ├── UnknownKey        (LookupError)      no such key ├── UnknownNote
-    (LookupError)      no such note on the pool ├── Conflict          (ValueError)       the id is
-    taken by something else └── LimitReached      (ValueError)       a limit of the service, named
-    with its number
+    SlotwiseError
+    ├── StoreUnavailable  (ConnectionError)  the store is unavailable; try again later
+    │   └── StoreInUse                       another process writes the store
+    ├── ExportFailed      (OSError)          the folder of an export cannot be used
+    ├── Superseded        (RuntimeError)     another replica learns now; read the store again
+    ├── UnreadableState   (ValueError)       what a pool has learned cannot be restored
+    ├── UnknownPool       (LookupError)      no such pool, or it is archived
+    ├── UnknownLink       (LookupError)      no such link in the pool, or it is retired
+    ├── UnknownKey        (LookupError)      no such key
+    ├── UnknownNote       (LookupError)      no such note on the pool
+    ├── Conflict          (ValueError)       the id is taken by something else
+    └── LimitReached      (ValueError)       a limit of the service, named with its number
 
 A broken rule of an argument is `slotwise.errors.InvalidInput`, an unknown decision
 `slotwise.errors.UnknownDecision`. Used by most of the service.
@@ -38,6 +41,10 @@ class Superseded(SlotwiseError, RuntimeError):
     """Another replica took over learning: this write was not stored."""
 
 
+class UnreadableState(SlotwiseError, ValueError):
+    """What a pool has learned cannot be restored: it must not be replaced either."""
+
+
 class UnknownPool(SlotwiseError, LookupError):
     """No such pool, or it is archived."""
 
@@ -60,3 +67,13 @@ class Conflict(SlotwiseError, ValueError):
 
 class LimitReached(SlotwiseError, ValueError):
     """A limit of the service; the message has its name and number."""
+
+
+def describe_unreadable(reason: str) -> str:
+    """Return a sentence on what happens where a state cannot be read, and what to do."""
+    return (
+        f"What the pool has learned cannot be read ({reason}), and rows that it was learned from "
+        "were purged. The pool shows its last version, and what is stored stays as it is. Start "
+        "the version of slotwise that wrote it, or reset the statistics of all links of the pool "
+        "to start over."
+    )

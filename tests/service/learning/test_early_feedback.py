@@ -391,7 +391,8 @@ def test_words_of_callers_fill_no_memory(
     total = run.early.counts(run.pool.active, 0).views
     monkeypatch.setattr(early_feedback, "MAX_KIND_COUNTS", len(run.pool.active))
     [(kind, counts)] = run.early.counts_by_kind(run.pool.active, 0).items()
-    assert counts.views.sum() == max(one.views.sum() for one in all_kinds.values())
+    most = max(one.views.sum() for one in all_kinds.values())
+    assert counts.views.sum() == pytest.approx(most)  # two kinds have equally many
     np.testing.assert_array_equal(counts.views, all_kinds[kind].views)
     np.testing.assert_array_equal(run.early.counts(run.pool.active, 0).views, total)
 

@@ -84,6 +84,8 @@ class Ready(msgspec.Struct, frozen=True):
     store_available: bool
     learning: bool
     """Whether every pool learns and the clocks agree; the dashboard shows what is wrong."""
+    detail: str = ""
+    """A sentence if what a pool has learned cannot be read."""
 
 
 OPERATIONS = Operations()
@@ -101,7 +103,7 @@ async def readyz(context: ServiceContext, request: Request) -> Ready:
     health = context.service.health()
     if context.stopping:
         raise refuse("stopping", "send traffic elsewhere", retry_after_s=1)
-    return Ready(health.ready, health.store_available, health.is_learning)
+    return Ready(health.ready, health.store_available, health.is_learning, health.detail)
 
 
 @OPERATIONS.add("GET /metrics", "read", content_types=("text/plain",))

@@ -66,12 +66,13 @@ MAX_CELLS = 200_000
 """Pairs of a kind of visitor and a link in all batches, about 70 MB."""
 MAX_KIND_COUNTS = 1_000_000
 """Kinds of visitors times links counted for one version; callers may send any number of kinds."""
-READS = 12
-"""Batches that are read again for one version; fewer if they have `MAX_READ` views."""
 MAX_READ = MAX_BATCH
+"""Views that are read for one version; the batch that reaches it is read whole."""
 EMPTY_READS = 3
 SPANS = 64
 """Parts into which a window is split to read its open views after a start."""
+READS = SPANS
+"""Batches with views that are read for one version, if they have fewer than `MAX_READ` views."""
 _AFTER_EVERY_ID = "~"
 
 FEW_OUTCOMES = 5.0
@@ -111,6 +112,8 @@ class EarlyFeedback:
         """Links with revenue on settled pages, and settled views; old ones are discounted."""
         self._expected_sales = self._found_sales = 0.0
         self.sales_are_missing = False
+        self.is_behind = False
+        """Whether the last call of `refresh` left views unread."""
 
     # Reading
 
@@ -141,18 +144,29 @@ class EarlyFeedback:
         self._batches = [one for one in self._batches if one.after_us + longest_us > now_us]
         due = [one for one in self._batches if self._n_ages(one, now_us) > one.n_ages]
         due.sort(key=lambda one: one.n_ages)  # youngest first: they yield most new feedback
-        n_views = 0
-        for batch in due[:READS]:
-            if n_views < MAX_READ:
-                self._read(batch, read, pool, weights, now_us)
-                n_views += batch.n_views
+        n_views = n_read = 0
+        for batch in due:
+            if n_views >= MAX_READ or n_read >= READS:
+                break
+            self._read(batch, read, pool, weights, now_us)
+            n_views += batch.n_views
+            n_read += batch.n_views > 0  # to find no view is quick
         self._join()
+        self.is_behind = any(
+            not one.n_ages and self._n_ages(one, now_us) > 0 for one in self._batches
+        )
         return n_views > 0
 
     def _start(self, windows_us: tuple[int, int], now_us: int) -> None:
-        """Drop all batches, and split the window of open views into new ones."""
+        """Drop all batches, and split the window of open views into new ones.
+
+        Views count with what had arrived when the youngest of their batch reached one of `AGES_S`,
+        so the batches of the latest views are short.
+        """
         self._windows_us, longest_us = windows_us, max(windows_us)
-        ends = [now_us - longest_us * part // SPANS for part in range(SPANS, -1, -1)]
+        ages_us = {longest_us * part // SPANS for part in range(SPANS + 1)}
+        ages_us |= {age_s * SECOND_US for age_s in AGES_S if age_s * SECOND_US < longest_us}
+        ends = sorted(now_us - age_us for age_us in ages_us)
         self._batches = [
             _Batch(max(after_us, 0), until_us)
             for after_us, until_us in pairwise(ends)

@@ -25,6 +25,7 @@ from slotwise.service.counting.attribution import (
 )
 from slotwise.service.counting.counters import add_counters, count_settled
 from slotwise.service.learning.pool_run import (
+    MAX_FED_ROUNDS,
     PoolRun,
     Round,
     latest_round,
@@ -43,8 +44,6 @@ from slotwise.service.storage.maintenance import purge
 FOLD_SIZE = 1_000
 """Rounds of one fold. Limits how long it occupies the writing thread, and how long requests wait
 while its rows are freed."""
-MAX_FED_ROUNDS = 20_000
-"""Rounds fed to a policy before the next version: a long replay publishes versions meanwhile."""
 
 
 def fold_pool(store: Store, committer: GroupCommitter, run: PoolRun, progress: Progress) -> int:
@@ -226,15 +225,15 @@ class Learner:
                 progress = reader.progress()
             if progress.n_resets != self._n_resets:  # perhaps by another process
                 self._n_resets = progress.n_resets
-                self._read_again()
-                for run in self._runs.values():
-                    run.latest = None  # it was made from other counters
+                self._read_reset()
             self._publisher.closed_until_us = progress.closed_until_us
             latest_us = max(progress.closed_until_us, progress.latest_us)
             self.store_ahead_us = max(latest_us - now_us, 0)
-            for _, run in sorted(self._runs.items()):
+            for pool_id, run in sorted(self._runs.items()):
                 if self._stopping.is_set():  # the rest follows after the next start
                     return
+                if run.must_reload:  # its player may have learned a part of a batch
+                    run = self._load_again(pool_id)
                 with self._publisher.guarding(run, now_us):
                     self._learn_pool(run, progress, now_us)
                     run.learned_us = now_us
@@ -283,7 +282,16 @@ class Learner:
         for pool_id in sorted(self._runs):
             self._load_again(pool_id)
 
-    def _load_again(self, pool_id: str) -> None:
+    def _read_reset(self) -> None:
+        """Reload the pools whose statistics were reset; they show their last versions meanwhile."""
+        with self._store.reading() as reader:
+            resets = reader.pool_resets()
+        for pool_id, run in sorted(self._runs.items()):
+            if resets.get(pool_id, 0) != run.n_resets:
+                self._load_again(pool_id)
+                self._runs[pool_id].latest = None  # it was made from other counters
+
+    def _load_again(self, pool_id: str) -> PoolRun:
         """Reload a pool from the store."""
         known = self._runs[pool_id]
         pool = known.pool
@@ -291,11 +299,13 @@ class Learner:
             run = PoolRun.load(reader, pool, self._publisher.new_seed())
         with self._publisher.changing:
             run.pool = known.pool  # it may have changed since
-            run.n_failures, run.failure = known.n_failures, ""
+            run.n_failures = known.n_failures
+            run.failure = known.failure if known.must_reload else ""
             self._runs[pool_id] = run
         now_us = max(self.closed_until_us, pool.settings.changed_us)
         with self._publisher.guarding(run, now_us):
             self._publisher.install(run, now_us)
+        return run
 
     def read_clock(self, clock: SteadyClock) -> None:
         """Compare the clock with the system's time of day and record the difference. Quick."""
@@ -307,18 +317,22 @@ class Learner:
         self.clock_jump_us = clock.jump_us
 
     def _learn_pool(self, run: PoolRun, progress: Progress, now_us: int) -> None:
+        n_folded = fold_pool(self._store, self._committer, run, progress)
+        if n_folded:
+            self._publisher.read_counters(run)
         if not run.knows_open_views:
             self._publisher.drop_shown(run)  # what was shown is stored already
             with self._store.reading() as reader:
                 run.recall_open_views(reader, progress.closed_until_us)
-        n_folded = fold_pool(self._store, self._committer, run, progress)
-        if n_folded:
-            self._publisher.read_counters(run)
         n_fed = feed_missing(self._store, run, progress.closed_until_us)
         run.closed_until_us = progress.closed_until_us
         with self._store.reading() as reader:
             has_early = run.read_early(reader, now_us)
         is_due = run.is_stale or run.has_goals or run.has_dates_since(now_us)
+        if run.catches_up(n_fed, now_us):
+            if is_due:
+                self._publisher.install(run, now_us)
+            return
         if n_folded or n_fed or has_early or is_due:
             self._publisher.publish(run, now_us)
 

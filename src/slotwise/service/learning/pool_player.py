@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
+from slotwise.errors import UnsupportedState
 from slotwise.features import Features
 from slotwise.player.link_pool import LinkPool
 from slotwise.player.pages import PageFeedback
@@ -22,17 +23,26 @@ from slotwise.policies import Feedback
 from slotwise.policies.paced_bayes_visitors import PacedBayesVisitors, has_few_pairs
 from slotwise.policies.policy import NOBODY
 from slotwise.problem import Problem
-from slotwise.service.counting.attribution import CLICKS, LEVELS, Level, View, attribute
-from slotwise.service.counting.rates import LinkCounts, count_known
+from slotwise.service.counting.attribution import (
+    CLICKS,
+    LEVELS,
+    Counters,
+    Level,
+    View,
+    attribute,
+)
+from slotwise.service.counting.rates import LinkCounts, count_known, link_counts
 from slotwise.service.learning.version_pages import VisitorsAhead, totals_of
 from slotwise.service.pool import Pool, has_slot_weights, policy_of, pool_problem, slots_of_pool
+from slotwise.service.pool_version import NumberedFormat
 from slotwise.service.records import ImportedCounts
 
 MANY_BYTES = 1_000_000
 COMPRESSED = zlib.compress(b"", 1)[:2]
 """First bytes of a compressed state; an uncompressed one never starts with them."""
 STATE_FORMAT = 1
-"""Format of a stored state; a state in another format is discarded and all rounds are replayed."""
+"""Format of a stored state."""
+NOTHING_PURGED = Counters()
 
 
 class RoundPosition(NamedTuple):
@@ -72,6 +82,12 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     open_views: tuple[bytes, bytes] = (b"", b"")
     """Where pages depend on the visitor: views that were open, by link, and by value and link."""
 
+    @property
+    def subject(self) -> tuple[object, ...]:
+        """The settings for which it was learned, as `subject_of` returns them."""
+        policy = (self.policy, self.policy_settings)
+        return *policy, self.features, self.slots, self.known_us
+
 
 def encode_state(state: RunState) -> bytes:
     """Encode the state of a policy; a large one is compressed, since it is mostly sparse."""
@@ -79,15 +95,17 @@ def encode_state(state: RunState) -> bytes:
     return zlib.compress(written, 1) if len(written) > MANY_BYTES else written
 
 
-def decode_state(stored: bytes) -> RunState | None:
-    """Decode the state of a policy; None if it is in the format of another release."""
-    if stored.startswith(COMPRESSED):
-        stored = zlib.decompress(stored)
+def decode_state(stored: bytes) -> RunState:
+    """Decode the state of a policy, or raise `UnsupportedState`."""
     try:
-        state = msgspec.msgpack.decode(stored, type=RunState)
-    except msgspec.ValidationError:
-        return None
-    return state if state.format == STATE_FORMAT else None
+        if stored.startswith(COMPRESSED):
+            stored = zlib.decompress(stored)
+        found = msgspec.msgpack.decode(stored, type=NumberedFormat).format  # fields may differ
+        if found != STATE_FORMAT:
+            raise UnsupportedState(f"its format is {found}, not {STATE_FORMAT}")
+        return msgspec.msgpack.decode(stored, type=RunState)
+    except (zlib.error, msgspec.MsgspecError) as error:
+        raise UnsupportedState(f"it is damaged: {error}") from error
 
 
 def subject_of(pool: Pool) -> tuple[object, ...]:
@@ -124,13 +142,24 @@ class PoolPlayer:
         self.ahead = VisitorsAhead(player) if player.uses_visitors else None
 
     @classmethod
-    def start(cls, pool: Pool) -> PoolPlayer:
-        """Return a player that has seen no page and has learned the imported counts."""
+    def start(cls, pool: Pool, purged: Counters = NOTHING_PURGED) -> PoolPlayer:
+        """Return a player that has seen no page and has learned the imported counts.
+
+        `purged` are the counts of views whose rows were deleted: they cannot be replayed, so they
+        are learned like imported counts of visitors of whom nothing is known.
+        """
         features = Features.of_json(pool.settings.features)
         problem = pool_problem(pool.settings, len(pool.active), features)
         assert problem is not None  # no word has taken a place yet
         started = cls(_player(pool, problem, pool.active))
         started._import(tuple(pool.known_counts()), pool.settings.max_revenue_micros)
+        player = started.player
+        if purged.links and player.takes_counts:
+            nobody: Sequence[int] = ()
+            if player.uses_visitors:
+                nobody = player.features.stored_places({}, is_counted=False)
+            counts = link_counts(purged, pool.active, pool.settings.max_revenue_micros)
+            player.import_counts(totals_of(counts, np.array(nobody, np.int64)))
         return started
 
     def problem_in(self, pool: Pool) -> Problem | None:
@@ -145,6 +174,30 @@ class PoolPlayer:
         is_regression = isinstance(player.form, PacedBayesVisitors)
         is_too_large = problem is not None and is_regression and not has_few_pairs(problem)
         return None if is_too_large else problem
+
+    def make_room(self, pool: Pool) -> None:
+        """Give words with a floor a place in their lists.
+
+        In a full list the least frequent word without a floor loses its place: its visitors count
+        as visitors with a rare word.
+        """
+        player, floors = self.player, pool.settings.segment_floors
+        if not (floors and player.uses_visitors and player.can_replace_words):
+            return
+        features = player.features
+        taken = {(name, word) for name, words in features.words.items() for word in words}
+        with_floor = [(name, value) for name, of_values in floors.items() for value in of_values]
+        for name, value in with_floor:
+            protected = [one for one in with_floor if one in taken]
+            features.let_words_be_replaced(features.place(*one) for one in protected)
+            features.claim_place(name, value)
+            self._replace_words()
+            taken.add((name, value))
+
+    def _replace_words(self) -> None:
+        for value, into in self.player.replace_words():
+            if self.ahead is not None:
+                self.ahead.merge_value(value, into)
 
     def move(self, pool: Pool, counted_from_us: Mapping[str, int]) -> PoolPlayer:
         """Return a player for the present links; links that were reset start from nothing."""
@@ -167,46 +220,57 @@ class PoolPlayer:
         moved._import(came, pool.settings.max_revenue_micros)
         return moved
 
-    def feed(self, rounds: Iterable[tuple[View, Level]]) -> None:
+    def feed(
+        self, rounds: Iterable[tuple[View, Level]], counted_from_us: Mapping[str, int]
+    ) -> None:
         """Learn the outcomes of settled views, each at one level, in this order.
 
-        If the policy raises, nothing is learned: the same rounds can be fed again. A word of an
-        open list replaces another one directly after the round that made it frequent, wherever
-        batches end: a replay of all rounds assigns the same places.
+        `counted_from_us` has the links whose statistics were reset: views issued before that time
+        teach nothing about them. If this raises, a part of the rounds may have been learned, and
+        the player must be restored. A word of an open list replaces another one directly after the
+        round that made it frequent, wherever batches end: a replay of all rounds assigns the same
+        places.
         """
-        player = self.player
+        player, feedback = self.player, self._feedback(rounds, counted_from_us)
         if not (player.uses_visitors and player.can_replace_words):
-            player.learn_many(self._feedback(rounds))
+            player.learn_many(feedback)
             return
         features = player.features
         features.let_words_be_replaced(place for place, _ in player.problem.segment_floor_places)
         batch: list[PageFeedback] = []
-        for one in self._feedback(rounds):
+        for one in feedback:
             batch.append(one)
             if features.has_challenger:
                 player.learn_many(batch)
                 batch = []
-                for value, into in player.replace_words():
-                    if self.ahead is not None:
-                        self.ahead.merge_value(value, into)
+                self._replace_words()
         player.learn_many(batch)
 
-    def _feedback(self, rounds: Iterable[tuple[View, Level]]) -> Iterator[PageFeedback]:
+    def _feedback(
+        self, rounds: Iterable[tuple[View, Level]], counted_from_us: Mapping[str, int]
+    ) -> Iterator[PageFeedback]:
         """Yield rounds as feedback; a word is counted once per view, when its clicks settle."""
-        player = self.player
+        player, last_us = self.player, max(counted_from_us.values(), default=0)
         for view, level in rounds:
             decision = view.decision
             visitor: Sequence[int] = ()
             if player.uses_visitors:
                 is_counted = level == CLICKS
                 visitor = player.features.stored_places(decision.visitor, is_counted=is_counted)
+            shown: list[Hashable] = [link.link_id for link in decision.shown]
+            outcomes = _outcomes(view, level)
+            if decision.issued_us < last_us:
+                issued_us = decision.issued_us
+                gone = {one for one, at_us in counted_from_us.items() if issued_us < at_us}
+                shown = [None if one in gone else one for one in shown]  # like a link that left
+                outcomes = {one: value for one, value in outcomes.items() if one not in gone}
             yield PageFeedback(
                 visitor,
-                [link.link_id for link in decision.shown],
+                shown,
                 [link.position - 1 for link in decision.shown],
                 [link.propensity for link in decision.shown],
                 decision.random_order,
-                [(level, _outcomes(view, level), 1)],
+                [(level, outcomes, 1)],
             )
 
     def _import(self, known: Sequence[tuple[str, ImportedCounts]], max_revenue_micros: int) -> None:
@@ -275,25 +339,19 @@ class PoolPlayer:
         )
 
     @classmethod
-    def restore(cls, state: bytes, pool: Pool) -> tuple[PoolPlayer, RoundPosition] | None:
+    def restore(cls, stored: RunState, pool: Pool) -> tuple[PoolPlayer, RoundPosition]:
         """Return a stored player, moved to the present links, and the last round that it was fed.
 
-        None if it belongs to another policy or to another version of the policy: the player is then
-        fed from the first round again.
+        The state must be about the pool's settings (`subject_of`). Raises `UnsupportedState` where
+        this version of slotwise cannot continue from it: the caller must not replace it.
         """
-        stored = decode_state(state) if state else None
-        if stored is None:
-            return None
-        about = (stored.policy, stored.policy_settings, stored.features, stored.slots)
-        if (*about, stored.known_us) != subject_of(pool):
-            return None
         features = Features.of_json(stored.features)
         if stored.words:
             features.take_words(stored.words)
         settings = replace(pool.settings, segment_floors=stored.segment_floors)
         problem = pool_problem(settings, len(stored.link_ids), features)
         if problem is None:
-            return None
+            raise UnsupportedState("a word that has a floor has no place in its list")
         player = _player(pool, problem, stored.link_ids)
         arrays = {
             f"{KNOWS}{name}": np.frombuffer(saved, np.float64).reshape(shape).copy()
@@ -302,24 +360,31 @@ class PoolPlayer:
         shape = (2, len(LEVELS), len(stored.link_ids))
         seen = stored.exposure or bytes(8 * np.prod(shape))
         counts = np.frombuffer(seen).reshape(shape).copy()
+        slot_clicks = np.zeros_like(player.slots.order.clicks)
+        if stored.slot_clicks:  # empty where slots are alike
+            slot_clicks = np.array(stored.slot_clicks)
         others = {
             "views": counts[0],
             "sums": counts[1],
             "visits": player.visits,
-            "slot_clicks": np.array(stored.slot_clicks),
+            "slot_clicks": slot_clicks,
         }
         try:
             player.load({**arrays, **others})
-        except (LookupError, ValueError):
-            return None
+        except LookupError as error:
+            raise UnsupportedState(f"the array {error} is missing") from error
+        except ValueError as error:
+            raise UnsupportedState(str(error)) from error
         newer = player.form.newer_knowledge
-        if player.knowledge().arrays.keys() - newer != stored.arrays.keys() - newer:
-            return None
+        differ = (player.knowledge().arrays.keys() - newer) ^ (stored.arrays.keys() - newer)
+        if differ:
+            raise UnsupportedState(f"its arrays differ from the policy's: {sorted(differ)}")
         run = cls(player)
         if run.ahead is not None:
             run.ahead.take_open(*stored.open_views)
+        run.make_room(pool)
         if run.problem_in(pool) is None:
-            return None
+            raise UnsupportedState("the policy cannot hold its arrays for the present links")
         starts = dict(zip(stored.link_ids, stored.counted_from_us, strict=True))
         fed_to = RoundPosition(stored.closes_us, stored.level, stored.decision_id)
         return run.move(pool, starts), fed_to

@@ -42,15 +42,23 @@ from slotwise.service.learning.early_feedback import EarlyFeedback, Said
 from slotwise.service.learning.pool_player import (
     PoolPlayer,
     RoundPosition,
+    decode_state,
     needs_rounds,
     subject_of,
 )
 from slotwise.service.learning.rule_goals import RuleProgress, ShownSince
 from slotwise.service.learning.version_pages import AveragePages, ForVisitors
 from slotwise.service.pool import Pool
-from slotwise.service.pool_version import Shown, StoredVersion, Version
+from slotwise.service.pool_version import (
+    PagesForVisitors,
+    Shown,
+    StoredVersion,
+    Version,
+    moved_version,
+)
 from slotwise.service.records import SECOND_US, PoolSettings
-from slotwise.service.storage.contract import Learned, Store
+from slotwise.service.refusals import UnreadableState
+from slotwise.service.storage.contract import NEEDS_NO_ROWS, Learned, Store
 from slotwise.service.storage.sql_reads import StoreReader
 
 
@@ -66,6 +74,10 @@ def pool_counts(pool: Pool, counters: Counters) -> LinkCounts:
 
 MAX_GROUPS = 128
 """Maximum number of groups of views; beyond it, the two that are shortest together are joined."""
+MAX_FED_ROUNDS = 20_000
+"""Rounds fed to a policy before the next version: a long replay publishes versions meanwhile."""
+MAX_BEHIND_S = 60
+"""How long the last version is shown after a start, at most, until its successor knows as much."""
 STORED_GROUPS = 64
 """Groups into which the views of a window are read after a start."""
 
@@ -310,6 +322,8 @@ class Draft(NamedTuple):
     pages: AveragePages | None = None
     """Made from the player fed round by round; None for a policy that is rebuilt from counts."""
     state: bytes = b""
+    needs_rows_us: int = NEEDS_NO_ROWS
+    """Rows that closed before this time are in the state."""
     open_views: Floats | None = None
     """By level and link, for a policy whose pages depend on them."""
     version: int = 0
@@ -320,7 +334,9 @@ class Draft(NamedTuple):
     """Counts of links weighted by slot, where slots differ."""
     slot_clicks: tuple[float, ...] = ()
     early: LinkCounts | None = None
-    """Weighted counts of open views with their feedback so far: used for pages, never stored."""
+    """Weighted counts of open views with their feedback so far: used for pages, not learned."""
+    early_by_kind: Mapping[Said, LinkCounts] = {}
+    """The same by kind of visitor, where pages depend on the visitor."""
     sales_missing: bool = False
     within: RuledPage | None = None
     """What rules and dates of links allow on a page; None where nothing is restricted."""
@@ -329,6 +345,10 @@ class Draft(NamedTuple):
 
 class PoolRun:
     """What has been learned about one pool; makes the draft of its next version.
+
+    A stored state is never discarded in silence. It is restored, or learned again from the rows if
+    all of them exist. Otherwise every call that needs it raises `UnreadableState`: the pool shows
+    its last version, and nothing replaces the state.
 
     `pool` may be replaced at any time, by any thread; everything else is guarded by `lock`.
     """
@@ -347,7 +367,19 @@ class PoolRun:
         """The last round that the policy was fed."""
         self.version = 0
         self.latest: Version | None = None
-        """The last version that was published."""
+        """The last version that was published for the present pool."""
+        self._last_stored: StoredVersion | None = None
+        """The last version, also one for other links or settings."""
+        self.is_behind = False
+        """Whether the last version knows more than the policy: after a start, until the policy has
+        been fed all settled rounds and has read the feedback of open views."""
+        self.behind_since_us = 0
+        self.unreadable = ""
+        """Why the stored state cannot be restored, or empty."""
+        self.must_reload = False
+        """Whether the policy failed while it learned, so that its state must be read again."""
+        self.n_resets = 0
+        """How often statistics of the pool had been reset when it was loaded."""
         self.n_failures = 0
         self.failure = ""
         """What failed when the pool was last updated or published; empty if nothing did."""
@@ -361,6 +393,8 @@ class PoolRun:
         """The pool for which the policy's state was made."""
         self._fed: PoolPlayer | None = None
         self._stored_state = b""
+        self._purged = Counters()
+        """What purged views had added to the counters when the pool was loaded."""
         self._open_views = OpenViews()
         self.early = EarlyFeedback()
         self.knows_open_views = True
@@ -375,29 +409,44 @@ class PoolRun:
         run = cls(pool, seed)
         run.knows_open_views = False
         run.counters = reader.counters(run.pool_id)
+        run._purged = reader.purged(run.pool_id)
         run._delivered = DeliveredPages(pool.settings, run.counters.delivered)
         learned = reader.learned(run.pool_id)
-        if learned is not None:
-            run.version, run._stored_state = learned.version, learned.state
-            try:
-                stored = StoredVersion.decode(learned.published)
-            except (msgspec.MsgspecError, UnsupportedState):
-                _log.exception(
-                    "the version of pool %s cannot be read; a new one is made", run.pool_id
-                )
-                return run
-            run._delivered = DeliveredPages(pool.settings, run.counters.delivered, stored)
-            run.progress = RuleProgress(stored)
-            rules_key = pool.rules_key(stored.published_us, stored.paced_rules)
-            made_for = (stored.link_ids, stored.pool_changed_us, stored.rules_key)
-            if made_for == (pool.active, pool.settings.changed_us, rules_key):
-                run.latest = Version(pool, stored, None)
+        if learned is None:
+            return run
+        run.version, run._stored_state = learned.version, learned.state
+        run.n_resets = learned.n_resets
+        try:
+            stored = StoredVersion.decode(learned.published)
+        except (msgspec.MsgspecError, UnsupportedState):
+            _log.exception("the version of pool %s cannot be read; a new one is made", run.pool_id)
+            return run
+        run._delivered = DeliveredPages(pool.settings, run.counters.delivered, stored)
+        run.progress = RuleProgress(stored)
+        run._last_stored, run.is_behind = stored, not stored.fallback
+        rules_key = pool.rules_key(stored.published_us, stored.paced_rules)
+        made_for = (stored.link_ids, stored.pool_changed_us, stored.rules_key)
+        if made_for == (pool.active, pool.settings.changed_us, rules_key):
+            run.latest = Version(pool, stored, None)
         return run
 
     @property
     def is_stale(self) -> bool:
         """Whether the pool changed since the last version was published."""
         return self.latest is None or self.latest.pool is not self.pool
+
+    def catches_up(self, n_fed: int, now_us: int) -> bool:
+        """Return whether the last version must be shown until the policy knows as much.
+
+        `n_fed` is how many rounds the policy was fed just now. A pool with more views than can be
+        read in `MAX_BEHIND_S` publishes what it has learned by then.
+        """
+        if not self.is_behind:
+            return False
+        self.behind_since_us = self.behind_since_us or now_us
+        is_reading = n_fed >= MAX_FED_ROUNDS or self.early.is_behind
+        self.is_behind = is_reading and now_us < self.behind_since_us + MAX_BEHIND_S * SECOND_US
+        return self.is_behind
 
     def has_dates_since(self, now_us: int) -> bool:
         """Return whether a link started or ended since the last version was published."""
@@ -429,10 +478,17 @@ class PoolRun:
     def feed(self, rounds: Sequence[Round], after: RoundPosition) -> bool:
         """Feed the policy rounds that follow a position; return whether they were next."""
         with self.lock:
+            if self.unreadable:
+                return False
             fed = self._fed_player()
             if fed is None or self.fed_to != after:
                 return False
-            fed.feed((view, position.level) for position, view in rounds)
+            try:
+                levels = ((view, position.level) for position, view in rounds)
+                fed.feed(levels, self._known.reset_times if self._known else {})
+            except BaseException:
+                self.must_reload = True
+                raise
             self.fed_to = rounds[-1].position
             return True
 
@@ -529,6 +585,7 @@ class PoolRun:
                 counters=self.counters,
                 pages=pages,
                 state=b"" if fed is None else fed.save(pool, self.fed_to),
+                needs_rows_us=NEEDS_NO_ROWS if fed is None else self.fed_to.closes_us,
                 open_views=open_views,
                 version=self.version + 1,
                 delivered=self._delivered.under(pool.settings),
@@ -536,27 +593,43 @@ class PoolRun:
                 exposure=fed.exposure() if fed is not None and fed.slots_differ else None,
                 slot_clicks=() if fed is None else fed.slot_clicks(),
                 early=early,
+                early_by_kind=of_kinds,
                 sales_missing=self.early.sales_are_missing,
                 within=within,
                 progress=self.progress,
             )
 
     def last_version(self) -> Version | None:
-        """Return the last version with its pages for visitors; None if those cannot be restored.
+        """Return the last version for the present links and settings; None if there is none.
 
-        The stored version contains their prices; the rest is in the state of the policy.
+        It contains its prices and the feedback of open views; its pages for visitors are made from
+        them and the state of the policy. If the state is unreadable, all visitors get the average
+        page.
         """
         with self.lock:
-            last = self.latest
-            if last is None or last.visitors is not None or not last.stored.prices:
-                return last
-            fed = self._fed_player()
-            if fed is None or fed.ahead is None or self.fed_to == RoundPosition():
+            last, pool = self._last_stored, self.pool
+            if last is None or last.fallback or not pool.active:
                 return None
-            stored = last.stored
-            pages = fed.ahead.pages_at(np.frombuffer(stored.prices), stored.rates())
-            self.latest = last._replace(visitors=pages)
-            return self.latest
+            latest = None if self.is_stale else self.latest
+            if latest is not None and (latest.visitors is not None or not last.prices):
+                return latest
+            visitors = None if self.unreadable else self._last_pages(last)
+            version = Version(pool, moved_version(last, pool), None, visitors)
+            if latest is not None:
+                self.latest = version
+            return version
+
+    def _last_pages(self, last: StoredVersion) -> PagesForVisitors | None:
+        """Return the pages of the last version for visitors; None if they cannot be made."""
+        fed, prices = self._fed_player(), np.frombuffer(last.prices)
+        if fed is None or fed.ahead is None or not last.prices:
+            return None
+        n_floors = len(fed.player.problem.segment_floor_places)
+        has_early = bool(last.early)
+        if len(prices) % (1 + n_floors) or (self.fed_to == RoundPosition() and not has_early):
+            return None
+        rates = moved_version(last, self.pool).rates()
+        return fed.ahead.pages_at(prices, rates, last.early_counts(self.pool.active))
 
     def _counts(self, fed: PoolPlayer, pool: Pool) -> LinkCounts:
         return fed.exposure() if fed.slots_differ else pool_counts(pool, self.counters)
@@ -565,30 +638,61 @@ class PoolRun:
         """Record a version that was made from a draft; return what to store."""
         with self.lock:
             self.version = draft.version
-            self.latest = version
+            self.latest, self._last_stored, self.is_behind = version, version.stored, False
         return Learned(
             pool_id=self.pool_id,
             version=draft.version,
             published=msgspec.msgpack.encode(version.stored),
             state=draft.state,
+            n_resets=self.n_resets,
+            needs_rows_us=draft.needs_rows_us,
         )
 
     def _fed_player(self) -> PoolPlayer | None:
-        """Return the player to feed with rounds, or None for a policy that needs only counts."""
+        """Return the player to feed with rounds, or None for a policy that needs only counts.
+
+        Raises `UnreadableState` if what was stored cannot be restored.
+        """
         known, pool = self._known, self.pool
         if known is not None and subject_of(known) != subject_of(pool):
             self._fed, self.fed_to, self._stored_state = None, RoundPosition(), b""
+            self.unreadable = ""
         self._known = pool
         if not pool.active or not needs_rounds(pool):
             return None
-        if self._fed is not None and known is not pool and self._fed.problem_in(pool) is None:
-            self._fed, self.fed_to = None, RoundPosition()
+        if self.unreadable and known is pool:
+            raise UnreadableState(self.unreadable)
+        if self._fed is not None and known is not None and known is not pool:
+            self._fed.make_room(pool)
+            if self._fed.problem_in(pool) is None:
+                self._stored_state = self._fed.save(known, self.fed_to)
+                self._fed, self.fed_to = None, RoundPosition()
         if self._fed is None:
-            restored = PoolPlayer.restore(self._stored_state, pool)
-            self._fed, self.fed_to = restored or (PoolPlayer.start(pool), self.fed_to)
+            self._fed, self.fed_to = self._restored(pool)
             self._stored_state = b""  # may be large, and is not needed again
         elif known is not pool:
             assert known is not None
             starts = {link_id: link.counted_from_us for link_id, link in known.links.items()}
             self._fed = self._fed.move(pool, starts)
         return self._fed
+
+    def _restored(self, pool: Pool) -> tuple[PoolPlayer, RoundPosition]:
+        """Return the stored player, or one that has yet to be fed all rounds."""
+        self.unreadable = ""
+        if self._stored_state:
+            try:
+                stored = decode_state(self._stored_state)
+                if stored.subject == subject_of(pool):
+                    return PoolPlayer.restore(stored, pool)
+                _log.info("pool %s has new settings: all its views are learned again", self.pool_id)
+            except UnsupportedState as error:
+                if self._purged.pages:
+                    self.unreadable = str(error)
+                    raise UnreadableState(self.unreadable) from error
+                _log.warning(
+                    "what pool %s has learned cannot be read (%s): all its views are learned again "
+                    "from the rows, and its last version is shown meanwhile",
+                    self.pool_id,
+                    error,
+                )
+        return PoolPlayer.start(pool, self._purged), RoundPosition()

@@ -33,7 +33,12 @@ from slotwise.service.learning.pool_run import (
     PoolRun,
     pool_counts,
 )
-from slotwise.service.learning.version_pages import AveragePages, ForVisitors, OfSegment
+from slotwise.service.learning.version_pages import (
+    MAX_CELLS,
+    AveragePages,
+    ForVisitors,
+    OfSegment,
+)
 from slotwise.service.pool import Pool, pool_problem
 from slotwise.service.pool_version import (
     EMPTY_POOL,
@@ -44,9 +49,15 @@ from slotwise.service.pool_version import (
     StoredVersion,
     Version,
     VersionUser,
+    stored_early,
 )
 from slotwise.service.records import PoolSettings
-from slotwise.service.refusals import StoreUnavailable, Superseded
+from slotwise.service.refusals import (
+    StoreUnavailable,
+    Superseded,
+    UnreadableState,
+    describe_unreadable,
+)
 from slotwise.service.settings import ServiceOptions
 from slotwise.service.storage.contract import SaveLearned, Store
 from slotwise.service.storage.group_commit import GroupCommitter
@@ -149,6 +160,7 @@ def _for_visitors(stored: StoredVersion, draft: Draft, visitors: ForVisitors) ->
         prices=pages.prices.tobytes(),
         words=visitors.words,
         kinds=visitors.kinds,
+        early=stored_early(draft.early_by_kind, MAX_CELLS),
         shadow_price=None if stored.shadow_price is None else pages.shadow_price,
         floor=replace(stored.floor, expected=visitors.expected_clicks),
         segment_floors=floors,
@@ -276,12 +288,21 @@ class Publisher:
     def guarding(self, run: PoolRun, now_us: int) -> Iterator[None]:
         """Contain the failure of one pool, which then shows its fallback order.
 
-        An unavailable store is not a failure of a pool.
+        An unavailable store is not a failure of a pool. A pool whose state cannot be read shows its
+        last version.
         """
         try:
             yield
         except (StoreUnavailable, Superseded):
             raise
+        except UnreadableState as error:
+            if str(error) != run.failure:
+                _log.error("pool %s: %s", run.pool_id, describe_unreadable(str(error)))
+            run.n_failures += 1
+            run.failure = str(error)
+            kept = run.last_version()
+            failed = stand_in(run.pool, run.counters, run.version, now_us, LEARNING_FAILED)
+            self._decider.install(kept or failed)
         except Exception as error:
             failure = f"{type(error).__name__}: {error}"[:MAX_FAILURE_CHARS]
             if failure != run.failure:  # do not log it every second
@@ -326,9 +347,11 @@ class Publisher:
 
     def install(self, run: PoolRun, now_us: int) -> None:
         """Install the last version of a pool, or make a new one."""
-        last = None if run.is_stale else run.last_version()
+        may_show_last = run.is_behind or not run.is_stale
+        last = run.last_version() if may_show_last else None
         if last is not None:
-            self._decider.install(last)
+            quotas = self._count_rules(run, now_us)
+            self._decider.install(last._replace(quotas=quotas) if quotas else last)
         else:
             self.publish(run, now_us)
 

@@ -299,11 +299,18 @@ class VisitorsAhead:
         )
         return ForVisitors(pages, features.words, probabilities, clicks, told, kinds)
 
-    def pages_at(self, prices: Floats, rates: LinkRates) -> PagesForVisitors:
-        """Return the pages of the learned state at the prices of a stored version."""
+    def pages_at(
+        self, prices: Floats, rates: LinkRates, early: Mapping[Said, LinkCounts] = NOTHING_EARLY
+    ) -> PagesForVisitors:
+        """Return the pages of the learned state at the prices of a stored version.
+
+        `early` has the weighted counts of open views by kind of visitor.
+        """
         if self._making is None:
             return ChosenPages(self.player.copy(), rates)
-        return self._pages(self.player, Open(self._open_links, self._open_values), prices)
+        opened = Open(self._open_links, self._open_values)
+        knows, left = self._with_early(early, opened) if early else (self.player, opened)
+        return self._pages(knows, left, prices)
 
     def open_bytes(self) -> tuple[bytes, bytes]:
         """Return the views that were open when the last version was made, to be stored."""

@@ -29,6 +29,7 @@ from slotwise.service.deciding.page_mix import VisitorPage
 from slotwise.service.deciding.page_request import NO_CONSTRAINTS
 from slotwise.service.pool import has_slot_weights, slots_of_pool
 from slotwise.service.records import DAY_US, SECOND_US, FloorState, PoolSettings, compose
+from slotwise.service.refusals import describe_unreadable
 from slotwise.service.reporting.report_records import (
     Explanation,
     FrontierPoint,
@@ -526,9 +527,11 @@ def describe_trouble(health: Health, pool_id: str) -> str:
             "The store does not answer: pages are still filled, but clicks and sales are refused "
             "until it is back."
         )
-    failed = next((pool.failure for pool in health.pools if pool.pool_id == pool_id), "")
-    if failed:
-        return f"The pool cannot learn, so it shows its fallback order ({failed})."
+    for pool in health.pools:
+        if pool.pool_id == pool_id and pool.unreadable:
+            return describe_unreadable(pool.unreadable)
+        if pool.pool_id == pool_id and pool.failure:
+            return f"The pool cannot learn, so it shows its fallback order ({pool.failure})."
     if health.clock_jump_us:
         return (
             f"The time of day of this machine jumped by {health.clock_jump_us / 1e6:,.0f} s: the "

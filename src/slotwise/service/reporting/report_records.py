@@ -298,6 +298,8 @@ class PoolHealth(msgspec.Struct, frozen=True, kw_only=True):
     """What failed at the last attempt, or empty."""
     learned_us: int
     """When learning last succeeded; 0 before the first time."""
+    unreadable: str = ""
+    """Why what the pool has learned cannot be read, or empty."""
     segment_floors: tuple[SegmentFloor, ...] = ()
 
 
@@ -320,6 +322,18 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     store_ahead_us: int
     """How far the latest time in the store is in the future: feedback until then is late."""
     pools: tuple[PoolHealth, ...]
+
+    @property
+    def detail(self) -> str:
+        """A sentence on pools whose state cannot be read, without their names; usually empty."""
+        n_pools = sum(bool(pool.unreadable) for pool in self.pools)
+        if not n_pools:
+            return ""
+        return (
+            f"What {n_pools} of {len(self.pools)} pools have learned cannot be read: they show "
+            "their last versions, and what is stored stays as it is. The dashboard and the log "
+            "name them and say what to do."
+        )
 
     @property
     def is_learning(self) -> bool:

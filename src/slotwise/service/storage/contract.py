@@ -56,6 +56,10 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """By pool and level."""
 
 
+NEEDS_NO_ROWS = 2**62
+"""Stored for a policy that needs only counters."""
+
+
 class Learned(msgspec.Struct, frozen=True):
     """What a pool publishes and what its policy needs to continue after a restart."""
 
@@ -65,6 +69,10 @@ class Learned(msgspec.Struct, frozen=True):
     """The version, encoded by `slotwise.service.pool_version`."""
     state: bytes = b""
     """The policy's state and its position in the rounds; empty for policies fed by counts."""
+    n_resets: int = 0
+    """How often statistics of the pool had been reset when this was learned."""
+    needs_rows_us: int = NEEDS_NO_ROWS
+    """Rows that closed before this time are in the state; later ones must not be purged."""
 
 
 class ViewBatch(msgspec.Struct, frozen=True, kw_only=True):
@@ -160,8 +168,8 @@ class ApplyFold(_Operation, frozen=True, kw_only=True):
 class ForgetViews(_Operation, frozen=True, kw_only=True):
     """Exclude the views that a key requested since a time from all counts; returns their number.
 
-    The rows stay. What these views added is subtracted from the counters, and policies that learn
-    view by view learn again from the remaining views.
+    The rows stay. What these views added is subtracted from the counters. In the pools that had
+    such views, policies that learn view by view learn again from the remaining views.
     """
 
     key_id: str
@@ -172,9 +180,10 @@ class ForgetViews(_Operation, frozen=True, kw_only=True):
 class PurgeViews(_Operation, frozen=True, kw_only=True):
     """Delete raw rows of a pool that closed before a time, a limited number of views per call.
 
-    Only views that are folded at every level are deleted, with their events; what they added to the
-    counters is stored as purged. Events that have waited for their decision since before the time
-    are deleted, too. Returns how many views and waiting events were deleted.
+    Only views that are folded at every level, and that the stored state has learned, are deleted,
+    with their events; what they added to the counters is stored as purged. Events that have waited
+    for their decision since before the time are deleted, too. Returns how many views and waiting
+    events were deleted.
     """
 
     pool_id: str
@@ -183,7 +192,10 @@ class PurgeViews(_Operation, frozen=True, kw_only=True):
 
 
 class SaveLearned(_Operation, frozen=True, kw_only=True):
-    """Replace what a pool has learned and publishes."""
+    """Replace what a pool has learned and publishes.
+
+    Returns False, and changes nothing, if statistics of the pool were reset since it was learned.
+    """
 
     learned: Learned
 

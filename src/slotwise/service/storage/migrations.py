@@ -22,10 +22,17 @@ from slotwise.errors import UnsupportedState
 from slotwise.service.storage.schema import OLDEST_SCHEMA, SCHEMA_VERSION, metadata
 
 FIRST_RELEASE = "v0013"
-STEPS = {"v0014": ("ALTER TABLE pools ADD COLUMN until_us BIGINT DEFAULT 0 NOT NULL",)}
+STEPS = {
+    "v0014": ("ALTER TABLE pools ADD COLUMN until_us BIGINT DEFAULT 0 NOT NULL",),
+    "v0015": (
+        "ALTER TABLE learned ADD COLUMN n_resets BIGINT DEFAULT 0 NOT NULL",
+        "ALTER TABLE learned ADD COLUMN needs_rows_us BIGINT DEFAULT 4611686018427387904 NOT NULL",
+    ),
+}
 """The statements that lead to each later version, oldest first.
 
-New columns have a default, so that replicas of the previous release can write rows, too.
+A new column has the default of its field in the record: rows of earlier releases, and rows that
+replicas of the previous release write meanwhile, then mean what they meant before.
 """
 
 

@@ -38,7 +38,7 @@ from slotwise.service.records import (
 )
 from slotwise.service.storage.contract import Learned, Refusal
 
-SCHEMA_VERSION = "v0014"
+SCHEMA_VERSION = "v0015"
 """The migration that this code needs: the newest one in `slotwise.service.storage.migrations`."""
 OLDEST_SCHEMA = "v0013"
 """The oldest code that may use this schema, by the migration it knows.
@@ -74,6 +74,13 @@ COLUMN_OF = {"segment_floors": "floors_by", "group": "link_group"}
 """Columns with another name than their field; `group` is reserved in SQL."""
 
 
+_encode_json = msgspec.json.Encoder().encode
+
+
+def _json(value: object) -> str:
+    return _encode_json(value).decode()
+
+
 def _fields(record: type[msgspec.Struct]) -> dict[str, Any]:
     """Return the fields of a record with their types; an event's are in the row of its record."""
     hints = get_type_hints(record)
@@ -87,32 +94,53 @@ def _decision_fields() -> dict[str, Any]:
     return dict([*fields[:n], ("page", str), *fields[n + N_PAGE_FIELDS :], ("format", int)])
 
 
-def _empty(hint: Any) -> Any:
-    """Return the default of a new column, for rows of replicas that do not know it."""
-    if hint is bool:
-        return sa.false()
-    empty = {dict: "{}", tuple: "[]", int: "0", float: "0"}
-    return empty.get(get_origin(hint) or hint, "")
+def _default(hint: Any, value: Any) -> Any:
+    """Return the default of a column, for rows of earlier releases: that of the record's field.
+
+    A field without a default has the empty value of its type.
+    """
+    if value is msgspec.NODEFAULT:
+        value = (get_origin(hint) or hint)() if hint is not str else ""
+    if isinstance(value, bool):
+        return sa.true() if value else sa.false()
+    if isinstance(value, bytes):
+        return value.decode()
+    return value if isinstance(value, str) else _json(value)
+
+
+def _field_default(record: type[msgspec.Struct] | None, name: str) -> Any:
+    """Return the default of a record's field, or `NODEFAULT`."""
+    for field in msgspec.structs.fields(record) if record is not None else ():
+        if field.name == name:
+            has_factory = field.default_factory is not msgspec.NODEFAULT
+            return field.default_factory() if has_factory else field.default
+    return msgspec.NODEFAULT
 
 
 def _table(
-    name: str, key: str, fields: Mapping[str, Any], *parts: Index | sa.CheckConstraint, **kinds: Any
+    name: str,
+    key: str,
+    fields: Mapping[str, Any] | type[msgspec.Struct],
+    *parts: Index | sa.CheckConstraint,
+    **kinds: Any,
 ) -> Table:
-    """Return a table with a column for each field.
+    """Return a table with a column for each field, of a record or given by name and type.
 
     `key` are the names of the primary key; `seq` is a number that the engine increments. `kinds`
     are types of columns that do not follow from the field's name and type.
     """
     columns: list[sa.Column[Any]] = []
+    record = fields if isinstance(fields, type) else None
     if key == "seq":
         columns.append(sa.Column("seq", SequenceNumber, primary_key=True))
-    for field, hint in fields.items():
+    for field, hint in (_fields(fields) if isinstance(fields, type) else fields).items():
         kind = kinds.get(field) or _BY_NAME.get(field) or _BY_HINT.get(hint)
         if kind is None:
             kind = Id if field.endswith("_id") else Text
         is_key = field in key.split()
         nullable = not is_key and type(None) in get_args(hint)
-        default = None if is_key or nullable else _empty(hint)
+        value = _field_default(record, field)
+        default = None if is_key or nullable else _default(hint, value)
         column = COLUMN_OF.get(field, field)
         columns.append(
             sa.Column(column, kind, primary_key=is_key, nullable=nullable, server_default=default)
@@ -120,17 +148,15 @@ def _table(
     return Table(name, metadata, *columns, *parts)
 
 
-pools = _table("pools", "pool_id", _fields(PoolSettings))
+pools = _table("pools", "pool_id", PoolSettings)
 links = _table(
     "links",
     "pool_id link_id",
-    _fields(LinkRecord),
+    LinkRecord,
     Index("ix_links_place", "pool_id", "place", unique=True),
 )
-keys = _table("keys", "key_id", _fields(KeyRecord), pool_id=Text)
-changes = _table(
-    "changes", "seq", _fields(ChangeRecord), Index("ix_changes_subject", "subject", "seq")
-)
+keys = _table("keys", "key_id", KeyRecord, pool_id=Text)
+changes = _table("changes", "seq", ChangeRecord, Index("ix_changes_subject", "subject", "seq"))
 ended_sessions = _table(
     "ended_sessions",
     "seq",
@@ -174,7 +200,7 @@ for _events in (clicks, conversions, adjustments):
 refusals = _table(
     "refusals",
     "decision_id kind event_id reason",
-    _fields(Refusal),
+    Refusal,
     kind=String(16),
     reason=String(64),
 )
@@ -221,7 +247,7 @@ fold_positions = _table(
     "pool_id level",
     {"pool_id": str, "level": int, "closes_us": int, "decision_id": str},
 )
-learned = _table("learned", "pool_id", _fields(Learned))
+learned = _table("learned", "pool_id", Learned)
 _CLOCK = dict.fromkeys(("closed_until_us", "latest_us", "n_resets", "learner_epoch"), int)
 store_clock = _table(
     "store_clock",
@@ -239,16 +265,10 @@ store_clock.c.only.autoincrement = False
 Row = Sequence[Any]
 Record = TypeVar("Record", bound=msgspec.Struct)
 
-_encode_json = msgspec.json.Encoder().encode
-
 
 def row_columns(table: Table) -> list[str]:
     """Return the columns of an inserted row: all but a number that the engine increments."""
     return [column.name for column in table.columns if column.name != "seq"]
-
-
-def _json(value: object) -> str:
-    return _encode_json(value).decode()
 
 
 class TableRows(Generic[Record]):

@@ -150,7 +150,7 @@ class SqlBatch:
             case contract.PurgeViews():
                 return self._purge(operation)
             case contract.SaveLearned(learned=learned):
-                self._save_learned(learned)
+                return self._save_learned(learned)
             case _:
                 raise InvalidInput.of("operations", "operations of a store", operation)
         return None
@@ -209,11 +209,15 @@ class SqlBatch:
         for name in (counters, f"purged_{counters}"):
             self._session.execute(f"DELETE FROM {name} WHERE {where}", **key)
 
-    def _save_learned(self, learned: contract.Learned) -> None:
-        # A learner that was suspended must not replace a version that another one published.
-        newer = "WHERE learned.version <= excluded.version"
-        if not self._session.upsert(schema.learned, [schema.LEARNED.row(learned)], newer):
-            raise Superseded(f"pool {learned.pool_id} has a newer version than {learned.version}")
+    def _save_learned(self, learned: contract.Learned) -> bool:
+        # A learner that was suspended must not replace a version that another one published, and
+        # what was learned before a reset must not come back.
+        newer = "WHERE learned.version <= excluded.version AND learned.n_resets = excluded.n_resets"
+        if self._session.upsert(schema.learned, [schema.LEARNED.row(learned)], newer):
+            return True
+        if self._reader.pool_resets()[learned.pool_id] != learned.n_resets:
+            return False
+        raise Superseded(f"pool {learned.pool_id} has a newer version than {learned.version}")
 
     def _save_links(self, operation: contract.SaveLinks) -> list[LinkRecord]:
         # Late feedback that arrived before a reset must be counted before it, not after.
@@ -235,7 +239,11 @@ class SqlBatch:
                 self._drop("link_counters", pool_id=link.pool_id, link_id=link.link_id)
         last = {(link.pool_id, link.link_id): link for link in saved}
         self._session.upsert(schema.links, [schema.LINKS.row(link) for link in last.values()])
-        self._n_resets += bool(operation.reset)
+        if operation.reset:
+            self._n_resets += 1
+            for pool_id in places:
+                left = {link.link_id for link in self._reader.links(pool_id) if not link.retired}
+                self._note_reset(pool_id, loses_state=left <= set(operation.reset))
         self._session.insert(schema.changes, list(map(schema.CHANGES.row, operation.changes)))
         return saved
 
@@ -273,17 +281,23 @@ class SqlBatch:
             n_forgotten += len(forgotten.decision_ids)
             less = add_counters(Counters(), forgotten.counted, -1)
             self.add_counters(forgotten.pool_id, less)
-            sql = "UPDATE learned SET state = :nothing WHERE pool_id = :pool_id"
-            self._session.execute(sql, nothing=b"", pool_id=forgotten.pool_id)
+            self._note_reset(forgotten.pool_id, loses_state=True)
         self._session.execute(
             "UPDATE decisions SET learned = false "
             "WHERE key_id = :by_key AND issued_us >= :since_us AND learned",
             by_key=operation.key_id,
             since_us=operation.since_us,
         )
-        self._n_resets += 1
+        self._n_resets += bool(n_forgotten)
         self._session.insert(schema.changes, [schema.CHANGES.row(operation.change)])
         return n_forgotten
+
+    def _note_reset(self, pool_id: str, *, loses_state: bool) -> None:
+        """Let the process that learns load a pool again; without a state it replays the rows."""
+        sql = "UPDATE learned SET n_resets = n_resets + 1"
+        if loses_state:
+            sql += ", state = :nothing, needs_rows_us = 0"
+        self._session.execute(f"{sql} WHERE pool_id = :pool_id", nothing=b"", pool_id=pool_id)
 
     def _purge(self, operation: contract.PurgeViews) -> int:
         self._write_new_rows()

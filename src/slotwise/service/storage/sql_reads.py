@@ -404,8 +404,13 @@ class StoreReader:
         return Counters(**counted)
 
     def purgeable_views(self, pool_id: str, before_us: int, limit: int) -> list[View]:
-        """Return the first views that closed before a time and are folded at every level."""
+        """Return the first views that closed before a time and can be deleted.
+
+        They are folded at every level, and the pool's state has learned them.
+        """
         positions = self.fold_positions()
+        needed = self._fetch(f"SELECT needs_rows_us FROM learned {_OF_POOL}", pool_id=pool_id)
+        before_us = min([before_us, *(needs_rows_us for (needs_rows_us,) in needed)])
         found = self._fetch(
             f"{rows_of(schema.decisions)} {_OF_POOL} AND revenue_closes_us < :before_us "
             "AND revenue_closes_us < :revenue_folded_us AND click_closes_us < :clicks_folded_us "
@@ -427,6 +432,10 @@ class StoreReader:
     def learned_versions(self) -> dict[str, int]:
         """Return the number of the version that each pool published last."""
         return dict(self._fetch("SELECT pool_id, version FROM learned"))
+
+    def pool_resets(self) -> dict[str, int]:
+        """Return how often statistics of each pool were reset."""
+        return dict(self._fetch("SELECT pool_id, n_resets FROM learned"))
 
     def changed_since(self, after: int) -> tuple[int, list[str]]:
         """Return the position of the newest change, and the subjects of those after a position."""

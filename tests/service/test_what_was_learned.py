@@ -1,0 +1,222 @@
+"""What was learned survives everything that an operator does, for every kind of pool.
+
+One store is trained once. Each journey takes a copy of it through a restart, a purge, a move or the
+like; then what is shown at once, what was learned, and both after the next fold must be the same.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from slotwise.service.access.keys import new_key
+from slotwise.service.records import SECOND_US
+from slotwise.service.service import Service
+from slotwise.service.settings import ServiceOptions
+from slotwise.service.storage.contract import Store
+from slotwise.service.storage.maintenance import back_up, move_store, purge, restore
+from slotwise.service.storage.postgresql import PostgresqlStore
+from slotwise.service.storage.sqlite import SqliteStore
+from slotwise.service.storage.verify import verify
+from tests.service.conftest import until
+from tests.service.kinds_of_pools import KINDS, TRAINED_US, Known, assert_same, known_of, train
+from tests.service.private_postgresql import PrivatePostgresql
+
+OPTIONS = ServiceOptions(seed=1, commit_every_ms=0.0)
+WIDE = pytest.mark.xfail(strict=True, reason="the wide form of the default is not restored")
+Everything = dict[str, Known]
+
+
+class Found(NamedTuple):
+    """What is known after a journey."""
+
+    at_once: Everything
+    later: Everything
+    """After the next fold."""
+    before: Everything | None = None
+    """Right before the journey's last step, where the service had learned since the training."""
+
+
+def open_store(store: Store) -> Service:
+    return Service(store, OPTIONS)
+
+
+def everything(service: Service) -> Everything:
+    return {pool_id: known_of(service, pool_id) for pool_id in KINDS}
+
+
+def seen(service: Service) -> Found:
+    """Return what is known at once and after the next fold."""
+    at_once = everything(service)
+    service.learner.learn(TRAINED_US + SECOND_US // 10)
+    return Found(at_once, everything(service))
+
+
+def finish(service: Service, path: Path | str) -> None:
+    service.close()
+    store = SqliteStore(path) if isinstance(path, Path) else PostgresqlStore(path)
+    assert verify(store).mismatches == ()
+    store.close()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("learned")
+
+
+@pytest.fixture(scope="module")
+def trained(folder: Path) -> tuple[Path, Everything]:
+    """Return a store that a running service has left, as a kill leaves it, and what it knew."""
+    path, left = folder / "trained.db", folder / "left.db"
+    service = open_store(SqliteStore(path))
+    train(service)
+    before = everything(service)
+    for name in ("", "-wal"):
+        shutil.copy(f"{path}{name}", f"{left}{name}")
+    service.close()
+    return left, before
+
+
+@pytest.fixture(scope="module")
+def closed(folder: Path, trained: tuple[Path, Everything]) -> Path:
+    """Return the store after a service has stopped."""
+    return folder / "trained.db"
+
+
+def copied(path: Path, name: str) -> Path:
+    return Path(shutil.copy(path, path.with_name(f"{name}.db")))
+
+
+def purged(path: Path) -> Path:
+    """Delete all rows that may be deleted."""
+    store = SqliteStore(path)
+    purge(store.reading, lambda one: store.commit([one])[0], TRAINED_US, max_steps=10**6)
+    store.close()
+    return path
+
+
+def after_a_restart(path: Path, _: PrivatePostgresql) -> Found:
+    service = open_store(SqliteStore(path))
+    found = seen(service)
+    finish(service, path)
+    return found
+
+
+def after_a_purge(path: Path, _: PrivatePostgresql) -> Found:
+    return after_a_restart(purged(path), _)
+
+
+def after_forgetting_another_key(path: Path, _: PrivatePostgresql) -> Found:
+    """All rows are purged, so a pool that starts over has nothing to start from."""
+    service = open_store(SqliteStore(purged(path)))
+    service.learner.learn(TRAINED_US + 1)
+    before = everything(service)
+    unused = new_key(["read"], label="unused", now_us=TRAINED_US).record
+    service.directory.put_key(unused, "test", TRAINED_US).result()
+    forgotten = service.directory.forget_views(unused.key_id, 0, "test", TRAINED_US + 2).result()
+    assert forgotten == 0
+    service.learner.learn(TRAINED_US + 3)
+    found = seen(service)
+    finish(service, path)
+    return found._replace(before=before)
+
+
+def after_backup_and_restore(path: Path, _: PrivatePostgresql) -> Found:
+    copy, again = path.with_suffix(".copy"), path.with_name("restored.db")
+    back_up(purged(path), copy)
+    restore(copy, again)
+    return after_a_restart(again, _)
+
+
+def after_moving_there(path: Path, postgresql: PrivatePostgresql) -> Found:
+    address = postgresql.new_database()
+    move_store(str(purged(path)), address)
+    service = open_store(PostgresqlStore(address))
+    at_once = everything(service)
+    finish(service, address)
+    return Found(at_once, at_once)
+
+
+def after_moving_there_and_back(path: Path, postgresql: PrivatePostgresql) -> Found:
+    address, again = postgresql.new_database(), path.with_name("back.db")
+    move_store(str(purged(path)), address)
+    move_store(address, str(again))
+    return after_a_restart(again, postgresql)
+
+
+def after_another_learns(path: Path, postgresql: PrivatePostgresql) -> Found:
+    address = postgresql.new_database()
+    move_store(str(purged(path)), address)
+    options = ServiceOptions(seed=1, commit_every_ms=0.0, fold_every_s=3_600)
+
+    def start() -> Service:
+        service = Service(PostgresqlStore(address), options)
+        service.start(lambda: TRAINED_US + 1)
+        return service
+
+    def leads(service: Service) -> bool:
+        service.learner.learn(TRAINED_US + 1)
+        return service.learner.is_learning
+
+    with ExitStack() as stack:
+        first = start()
+        stack.callback(first.close)
+        until(lambda: leads(first))
+        before = everything(first)
+        second = start()
+        stack.callback(second.close)
+        second.catch_up()
+        at_once = everything(second)
+        first.close()
+        until(lambda: leads(second))
+        later = everything(second)
+    return Found(at_once, later, before)
+
+
+Journey = Callable[[Path, PrivatePostgresql], Found]
+JOURNEYS: dict[str, Journey] = {
+    "restart": after_a_restart,
+    "kill": after_a_restart,
+    "purge": after_a_purge,
+    "forget another key": after_forgetting_another_key,
+    "backup and restore": after_backup_and_restore,
+    "move": after_moving_there,
+    "move and back": after_moving_there_and_back,
+    "another learner": after_another_learns,
+}
+
+
+@pytest.fixture(scope="module", params=JOURNEYS)
+def journey(
+    request: pytest.FixtureRequest,
+    trained: tuple[Path, Everything],
+    closed: Path,
+    postgresql: PrivatePostgresql,
+) -> Found:
+    """Return everything before a journey, at once after it, and after the next fold."""
+    left, before = trained
+    path = copied(closed, request.param.replace(" ", "-"))
+    if request.param == "kill":
+        path = copied(left, "killed")
+        shutil.copy(f"{left}-wal", f"{path}-wal")
+    found = JOURNEYS[request.param](path, postgresql)
+    return found if found.before else found._replace(before=before)
+
+
+def with_marks(pool_id: str) -> object:
+    is_wide = pool_id in ("open-lists", "eight-features-many-links")
+    return pytest.param(pool_id, marks=WIDE) if is_wide else pool_id
+
+
+@pytest.mark.parametrize("pool_id", [with_marks(one) for one in KINDS])
+def test_what_was_learned_survives(journey: Found, pool_id: str) -> None:
+    assert journey.before is not None
+    before, later = journey.before[pool_id], journey.later[pool_id]
+    assert_same(journey.at_once[pool_id], before)
+    assert later.failure == ""
+    assert later.arrays == before.arrays
