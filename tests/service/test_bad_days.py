@@ -104,6 +104,7 @@ def _can_mount() -> bool:
     return os.getuid() == 0 and shutil.which("mount") is not None
 
 
+@pytest.mark.system
 def test_a_full_disk_refuses_events_and_loses_none() -> None:
     """On a file system of its own where root may mount one, else by an error of PostgreSQL's."""
     folder = Path(tempfile.mkdtemp(prefix="slotwise-full-"))

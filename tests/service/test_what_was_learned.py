@@ -30,6 +30,7 @@ from tests.service.private_postgresql import PrivatePostgresql
 OPTIONS = ServiceOptions(seed=1, commit_every_ms=0.0)
 WIDE = pytest.mark.xfail(strict=True, reason="the wide form of the default is not restored")
 Everything = dict[str, Known]
+Postgresql = Callable[[], PrivatePostgresql]
 
 
 class Found(NamedTuple):
@@ -100,18 +101,18 @@ def purged(path: Path) -> Path:
     return path
 
 
-def after_a_restart(path: Path, _: PrivatePostgresql) -> Found:
+def after_a_restart(path: Path, _: Postgresql) -> Found:
     service = open_store(SqliteStore(path))
     found = seen(service)
     finish(service, path)
     return found
 
 
-def after_a_purge(path: Path, _: PrivatePostgresql) -> Found:
+def after_a_purge(path: Path, _: Postgresql) -> Found:
     return after_a_restart(purged(path), _)
 
 
-def after_forgetting_another_key(path: Path, _: PrivatePostgresql) -> Found:
+def after_forgetting_another_key(path: Path, _: Postgresql) -> Found:
     """All rows are purged, so a pool that starts over has nothing to start from."""
     service = open_store(SqliteStore(purged(path)))
     service.learner.learn(TRAINED_US + 1)
@@ -126,15 +127,15 @@ def after_forgetting_another_key(path: Path, _: PrivatePostgresql) -> Found:
     return found._replace(before=before)
 
 
-def after_backup_and_restore(path: Path, _: PrivatePostgresql) -> Found:
+def after_backup_and_restore(path: Path, _: Postgresql) -> Found:
     copy, again = path.with_suffix(".copy"), path.with_name("restored.db")
     back_up(purged(path), copy)
     restore(copy, again)
     return after_a_restart(again, _)
 
 
-def after_moving_there(path: Path, postgresql: PrivatePostgresql) -> Found:
-    address = postgresql.new_database()
+def after_moving_there(path: Path, postgresql: Postgresql) -> Found:
+    address = postgresql().new_database()
     move_store(str(purged(path)), address)
     service = open_store(PostgresqlStore(address))
     at_once = everything(service)
@@ -142,15 +143,15 @@ def after_moving_there(path: Path, postgresql: PrivatePostgresql) -> Found:
     return Found(at_once, at_once)
 
 
-def after_moving_there_and_back(path: Path, postgresql: PrivatePostgresql) -> Found:
-    address, again = postgresql.new_database(), path.with_name("back.db")
+def after_moving_there_and_back(path: Path, postgresql: Postgresql) -> Found:
+    address, again = postgresql().new_database(), path.with_name("back.db")
     move_store(str(purged(path)), address)
     move_store(address, str(again))
     return after_a_restart(again, postgresql)
 
 
-def after_another_learns(path: Path, postgresql: PrivatePostgresql) -> Found:
-    address = postgresql.new_database()
+def after_another_learns(path: Path, postgresql: Postgresql) -> Found:
+    address = postgresql().new_database()
     move_store(str(purged(path)), address)
     options = ServiceOptions(seed=1, commit_every_ms=0.0, fold_every_s=3_600)
 
@@ -178,7 +179,7 @@ def after_another_learns(path: Path, postgresql: PrivatePostgresql) -> Found:
     return Found(at_once, later, before)
 
 
-Journey = Callable[[Path, PrivatePostgresql], Found]
+Journey = Callable[[Path, Postgresql], Found]
 JOURNEYS: dict[str, Journey] = {
     "restart": after_a_restart,
     "kill": after_a_restart,
@@ -191,12 +192,14 @@ JOURNEYS: dict[str, Journey] = {
 }
 
 
-@pytest.fixture(scope="module", params=JOURNEYS)
+def with_system(name: str) -> object:
+    needs_postgresql = name in ("move", "move and back", "another learner")
+    return pytest.param(name, marks=pytest.mark.system) if needs_postgresql else name
+
+
+@pytest.fixture(scope="module", params=[with_system(one) for one in JOURNEYS])
 def journey(
-    request: pytest.FixtureRequest,
-    trained: tuple[Path, Everything],
-    closed: Path,
-    postgresql: PrivatePostgresql,
+    request: pytest.FixtureRequest, trained: tuple[Path, Everything], closed: Path
 ) -> Found:
     """Return everything before a journey, at once after it, and after the next fold."""
     left, before = trained
@@ -204,7 +207,7 @@ def journey(
     if request.param == "kill":
         path = copied(left, "killed")
         shutil.copy(f"{left}-wal", f"{path}-wal")
-    found = JOURNEYS[request.param](path, postgresql)
+    found = JOURNEYS[request.param](path, lambda: request.getfixturevalue("postgresql"))
     return found if found.before else found._replace(before=before)
 
 
