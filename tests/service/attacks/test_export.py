@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
-import duckdb
 import pytest
 
 from slotwise.cli.main import main
@@ -14,6 +13,7 @@ from slotwise.service.refusals import ExportFailed
 from slotwise.service.reporting.warehouse import CURSOR, Target, export_store
 from slotwise.service.storage.contract import AppendDecision, CloseWindows, SaveLinks, SavePool
 from slotwise.service.storage.sqlite import SqliteStore
+from tests.service.reporting.warehouse_queries import query
 from tests.service.rows import T0, decision, link, pool, seconds
 from tests.stores.store_rows import change_row
 
@@ -80,15 +80,13 @@ def test_something_else_under_a_name_of_the_export_is_named(
 def test_names_and_values_of_others_stay_values(address: str, tmp_path: Path) -> None:
     folder = tmp_path / "it's a folder"
     export(address, folder)
-    with duckdb.connect() as warehouse:
-        warehouse.execute((folder / "views.sql").read_text())
-        [(fallback, visitor)] = warehouse.execute(
-            "SELECT fallback, visitor FROM decisions"
-        ).fetchall()
-        assert fallback == ODD
-        assert visitor == {ODD[:60]: ODD}
-        titles = warehouse.execute("SELECT title FROM links ORDER BY link_id").fetchall()
-        assert titles == [(ODD[:200],), ("",)]
+    decisions, titles = query(
+        folder,
+        "SELECT fallback, visitor FROM decisions",
+        "SELECT title FROM links ORDER BY link_id",
+    )
+    assert decisions == [(ODD, {ODD[:60]: ODD})]
+    assert titles == [(ODD[:200],), ("",)]
 
 
 def test_a_server_that_does_not_answer_is_named_without_its_secret(

@@ -13,7 +13,6 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-import duckdb
 import msgspec
 import pyarrow.fs
 import pyarrow.parquet as pq
@@ -39,6 +38,7 @@ from slotwise.service.storage.postgresql import PostgresqlStore
 from slotwise.service.storage.sqlite import SqliteStore
 from tests.service.conftest import OpenService, until
 from tests.service.private_postgresql import PrivatePostgresql
+from tests.service.reporting.warehouse_queries import query
 from tests.service.rows import T0, adjustment, click, conversion, decision, link, pool, seconds
 from tests.stores.store_rows import change_row, reads
 
@@ -176,41 +176,34 @@ def serve_day(service: Service, day: int) -> None:
 def check_figures(service: Service, folder: Path) -> None:
     """Compare the views over an export with what the dashboard shows."""
     report = service.reporter.stats("home")
-    with duckdb.connect() as warehouse:
-        warehouse.execute((folder / "views.sql").read_text())
-
-        def query(sql: str) -> list[tuple[Any, ...]]:
-            return warehouse.execute(sql).fetchall()
-
-        [(n_policy, n_holdout, policy, holdout)] = query(
-            "SELECT SUM(policy_views), SUM(holdout_views), SUM(policy_revenue_micros), "
-            "SUM(holdout_revenue_micros) FROM lift_by_day"
-        )
-        of_policy, of_holdout = report.groups
-        assert (n_policy, n_holdout) == (of_policy.revenue_views, of_holdout.revenue_views)
-        assert policy / n_policy == of_policy.revenue_per_view_micros.mean
-        assert holdout / n_holdout == of_holdout.revenue_per_view_micros.mean
-        assert report.lift is not None
-        assert (policy / n_policy) / (holdout / n_holdout) - 1 == pytest.approx(report.lift.mean)
-        for lift, mean, other in query(
-            "SELECT lift, policy_revenue_per_view_micros, holdout_revenue_per_view_micros "
-            "FROM lift_by_day"
-        ):
-            assert lift == pytest.approx(mean / other - 1)
-        found = query("SELECT link_id, title, views, clicks, revenue_micros FROM link_statistics")
-        assert sorted(found) == [
-            (one.link_id, one.title, one.revenue_views, one.clicks, one.revenue_micros)
-            for one in report.links
-        ]
-        activity = service.reporter.activity("home", T0 // DAY_US * DAY_US, DAY_US)
-        funnel = query(
-            "SELECT epoch_us(CAST(day AS TIMESTAMP)), page_group, views, clicks, sales, "
-            "revenue_micros FROM funnel"
-        )
-        assert sorted(funnel) == sorted(
-            (span.start_us, span.group, span.views, span.clicks, span.sales, span.revenue_micros)
-            for span in activity.spans
-        )
+    by_day, lifts, of_links, funnel = query(
+        folder,
+        "SELECT SUM(policy_views), SUM(holdout_views), SUM(policy_revenue_micros), "
+        "SUM(holdout_revenue_micros) FROM lift_by_day",
+        "SELECT lift, policy_revenue_per_view_micros, holdout_revenue_per_view_micros "
+        "FROM lift_by_day",
+        "SELECT link_id, title, views, clicks, revenue_micros FROM link_statistics",
+        "SELECT epoch_us(CAST(day AS TIMESTAMP)), page_group, views, clicks, sales, "
+        "revenue_micros FROM funnel",
+    )
+    [(n_policy, n_holdout, policy, holdout)] = by_day
+    of_policy, of_holdout = report.groups
+    assert (n_policy, n_holdout) == (of_policy.revenue_views, of_holdout.revenue_views)
+    assert policy / n_policy == of_policy.revenue_per_view_micros.mean
+    assert holdout / n_holdout == of_holdout.revenue_per_view_micros.mean
+    assert report.lift is not None
+    assert (policy / n_policy) / (holdout / n_holdout) - 1 == pytest.approx(report.lift.mean)
+    for lift, mean, other in lifts:
+        assert lift == pytest.approx(mean / other - 1)
+    assert sorted(of_links) == [
+        (one.link_id, one.title, one.revenue_views, one.clicks, one.revenue_micros)
+        for one in report.links
+    ]
+    activity = service.reporter.activity("home", T0 // DAY_US * DAY_US, DAY_US)
+    assert sorted(funnel) == sorted(
+        (span.start_us, span.group, span.views, span.clicks, span.sales, span.revenue_micros)
+        for span in activity.spans
+    )
 
 
 def test_the_views_give_the_figures_of_the_dashboard(
