@@ -6,6 +6,8 @@ CYCLES ?= 1000
 MINUTES ?= 30
 CASES ?= 100000
 STORE ?= sqlite
+COUNT ?= 40
+ONLY ?=
 
 # Tests start hundreds of Python processes, which would each compile all sources.
 unexport PYTHONDONTWRITEBYTECODE
@@ -15,7 +17,7 @@ INSTALLED := .venv/installed-by-make
 PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help install system-packages test test-system test-all test-oldest check format bench bench-service crash-test soak fuzz paper picture docs release lock clean
+.PHONY: help install system-packages test test-system test-all test-oldest check format bench bench-service crash-test soak fuzz mutants paper picture docs release lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,6 +67,9 @@ soak: $(INSTALLED) system-packages ## three replicas behind nginx for 30 minutes
 
 fuzz: $(INSTALLED) ## send the service 100,000 generated requests (CASES=)
 	$(BIN)/python -m tests.service.fuzz_harness --cases $(CASES)
+
+mutants: $(INSTALLED) ## plant 40 small faults and report which no test notices (COUNT=, ONLY=player)
+	$(BIN)/python -m tests.mutants --count $(COUNT) --only "$(ONLY)"
 
 paper: $(INSTALLED) ## reproduce the paper into paper/
 	$(BIN)/slotwise reproduce --out paper
