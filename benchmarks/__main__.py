@@ -25,6 +25,7 @@ from benchmarks.measuring import Row
 from benchmarks.reproducing import reproducing
 from benchmarks.rounds import ad_clicks_rounds, growth, rounds, threads
 from benchmarks.solving import solving
+from benchmarks.switching import switching
 from slotwise.version import __version__
 
 BENCHMARKS: Mapping[str, Callable[[], list[Row]]] = {
@@ -34,6 +35,7 @@ BENCHMARKS: Mapping[str, Callable[[], list[Row]]] = {
     "visitors": deciding_for_visitors,
     "imports": imports,
     "first-pages": first_pages,
+    "switching": switching,
     "rounds": rounds,
     "threads": threads,
     "growth": growth,

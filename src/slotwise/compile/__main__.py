@@ -6,6 +6,7 @@ in the cache on disk, and answers each with a line. It ends when its input ends.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import queue
@@ -21,6 +22,7 @@ from slotwise.compile.switch import code_for
 
 def main() -> None:
     """Compile the functions named in the input, in their order."""
+    gc.disable()  # a tenth faster, and the process ends soon
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the program
     answers = os.dup(1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what others print is no answer
