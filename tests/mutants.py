@@ -82,7 +82,7 @@ def mutant_at(file: str, source: str, place: int) -> Mutant:
     """
     tree = _without_types(ast.parse(source))
     target: Any = list(ast.walk(tree))[place]
-    changed: Any = _changed(target)
+    changed = _changed(target)
     before, after = ast.unparse(target), ast.unparse(changed)
     whole = ast.fix_missing_locations(_Replace(target, changed).visit(tree))
     return Mutant(file, target.lineno, before, after, ast.unparse(whole))
@@ -103,7 +103,7 @@ def _without_types(tree: ast.Module) -> ast.Module:
     return tree
 
 
-def _changed(node: ast.AST) -> ast.AST | None:
+def _changed(node: ast.AST) -> Any:
     """Return the faulty form of an expression; None if there is none."""
     if isinstance(node, ast.Compare) and type(node.ops[0]) in _COMPARED:
         return _with(node, ops=[_COMPARED[type(node.ops[0])](), *node.ops[1:]])

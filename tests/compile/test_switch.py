@@ -27,29 +27,51 @@ pytestmark = pytest.mark.compiled
 SOURCES = str(Path(slotwise.__file__).parents[1])
 
 VARIANTS: dict[str, dict[str, Any]] = {
-    "plain": {"click_floor": 0.6},
-    "visitors": {"click_floor": 0.6, "features": {"device": ("phone", "desktop"), "new": bool}},
-    "slots": {"click_floor": 0.6, "slot_weights": "learn"},
-    "both": {"features": {"device": ("phone", "desktop")}, "slot_weights": (1.4, 1.0, 0.6)},
+    "plain": {"n_links": 12, "n_slots": 3, "click_floor": 0.6},
+    "large": {"n_links": 80, "n_slots": 5, "click_floor": 3.0},
+    "visitors": {
+        "n_links": 12,
+        "n_slots": 3,
+        "click_floor": 0.6,
+        "features": {"device": ("phone", "desktop"), "new": bool},
+    },
+    "slots": {"n_links": 12, "n_slots": 3, "click_floor": 0.6, "slot_weights": "learn"},
+    "both": {
+        "n_links": 12,
+        "n_slots": 3,
+        "features": {"device": ("phone", "desktop")},
+        "slot_weights": (1.4, 1.0, 0.6),
+    },
 }
+"""Sizes and kinds of pages; functions that the kinds share are compiled once."""
+N_PAGES = 60
 
 
-def played(name: str, options: dict[str, Any], n_pages: int = 60) -> list[Any]:
-    """Return the pages of a selector, with all probabilities, and its last report."""
-    settings = {"probabilities": [0.25] * 12} if name == "fixed-mix" else {}
-    selector = Selector(
-        range(12), 3, policy=make_policy(name, settings), horizon=500, seed=3, **options
-    )
+def played(name: str, n_links: int, n_slots: int, folder: Path, **options: Any) -> list[Any]:
+    """Use all that a selector offers; return pages, knowledge and report."""
+    settings = {"probabilities": [n_slots / n_links] * n_links} if name == "fixed-mix" else {}
+    policy = make_policy(name, settings)
+    selector = Selector(range(n_links), n_slots, policy=policy, horizon=500, seed=3, **options)
     chance = random.Random(7)
     pages: list[Any] = []
-    for _ in range(n_pages):
+    for number in range(N_PAGES):
+        if number == N_PAGES // 3 and name != "fixed-mix":
+            selector.add_links([n_links, n_links + 1])
+            selector.retire([2])
+        if number == 2 * N_PAGES // 3:
+            selector.save(folder / "some.sel")
+            selector = Selector.load(folder / "some.sel")
         visitor = {"device": chance.choice(["phone", "desktop"])} if "features" in options else None
-        page = selector.select(visitor=visitor)
-        clicked = [link for link in page.shown if chance.random() < 0.1 + 0.05 * link]
+        restricted: Any = {"pin": [4], "exclude": [0]} if number % 3 == 0 else {}
+        page = selector.select(visitor=visitor, **restricted)
+        clicked = [link for link in page.shown if chance.random() < 0.1 + 0.6 * link / n_links]
         revenue = {link: round(chance.random(), 3) for link in clicked}
         selector.update(page, clicks=clicked, revenue=revenue)
-        pages.append((page.shown, [page.probabilities[link] for link in range(12)]))
-    return [*pages, str(selector.report())]
+        pages.append((page.shown, sorted(page.probabilities.items())))
+    if selector.policy.needs.takes_counts and "features" not in options:
+        selector.update_batch({1: 40, 3: 7}, {1: 4}, {1: 0.6})
+    known = {name: array.tolist() for name, array in selector._player.knowledge().arrays.items()}
+    return [*pages, known, str(selector.report())]
 
 
 @pytest.fixture
@@ -78,15 +100,15 @@ def machine_code(code: Code) -> Any:
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("name", sorted(POLICIES))
 def test_pages_are_the_same_whenever_functions_switch(
-    name: str, variant: str, monkeypatch: pytest.MonkeyPatch
+    name: str, variant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every call is interpreted or compiled at random, which covers every moment of a switch."""
     monkeypatch.setattr(Code, "_begin", Code.interpret)
     try:
-        expected = played(name, VARIANTS[variant])
+        expected = played(name, folder=tmp_path, **VARIANTS[variant])
     except SlotwiseError:
         pytest.skip("the policy refuses such a page")
-    for seed in range(3):
+    for seed in range(2):
         chance = random.Random(seed)
 
         def begin(self: Code, chance: random.Random = chance) -> None:
@@ -103,7 +125,7 @@ def test_pages_are_the_same_whenever_functions_switch(
         switch._codes.clear()
         switch._calling.cache_clear()
         monkeypatch.setattr(Code, "_begin", begin)
-        assert played(name, VARIANTS[variant]) == expected
+        assert played(name, folder=tmp_path, **VARIANTS[variant]) == expected
 
 
 def run(

@@ -9,7 +9,7 @@ import pytest
 
 from slotwise.policies import ConUCB, Policy
 from slotwise.selection import Solution, frontier, solve
-from slotwise.selection.solve import SHORTLIST_POOL
+from slotwise.selection.solve import SHORTLIST_POOL, STATUSES, solve_into
 from tests.reference.certificate import check_by_highs, check_certificate, faults
 from tests.selection.instances import FLOORS, RATES, Instance, make_floor, make_rates
 from tests.selection.states import HARD, hard_instance, nearly_tied, played_states
@@ -38,18 +38,32 @@ def test_the_proof_agrees_with_highs(kind: str) -> None:
         check_by_highs(best, *instance)
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_nearly_tied_programs_kept_warm(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    value, clicks, n_slots, floor = nearly_tied(rng)
-    program = WarmProgram(value, clicks, n_slots, floor)
-    for _ in range(40):
-        links = rng.choice(len(value), min(n_slots, 10), replace=False)
-        nudge = 1.0 + 10.0 ** rng.uniform(-15, -6) * rng.standard_normal((2, len(links)))
-        value[links] = np.minimum(1.0, value[links] * nudge[0])
-        clicks[links] = np.minimum(1.0, clicks[links] * nudge[1])
-        program.change(links.tolist(), value[links], clicks[links])
-        check_certificate(program.solve(), value, clicks, n_slots, floor)
+def test_nearly_tied_programs_kept_warm() -> None:
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        value, clicks, n_slots, floor = nearly_tied(rng)
+        program = WarmProgram(value, clicks, n_slots, floor)
+        for _ in range(40):
+            links = rng.choice(len(value), min(n_slots, 10), replace=False)
+            nudge = 1.0 + 10.0 ** rng.uniform(-15, -6) * rng.standard_normal((2, len(links)))
+            value[links] = np.minimum(1.0, value[links] * nudge[0])
+            clicks[links] = np.minimum(1.0, clicks[links] * nudge[1])
+            program.change(links.tolist(), value[links], clicks[links])
+            check_certificate(program.solve(), value, clicks, n_slots, floor)
+
+
+@pytest.mark.parametrize("kind", RATES)
+def test_interpreted_programs_have_the_same_answers(kind: str) -> None:
+    rng = np.random.default_rng(RATES.index(kind))
+    for _ in range(12):
+        value, clicks = make_rates(kind, 90, rng)
+        floor = 0.8 * float(np.sort(clicks)[-6:].sum())
+        best, probabilities = solve(value, clicks, 6, floor), np.zeros(90)
+        price, status, *page = solve_into(value, clicks, 6, floor, probabilities)
+        assert STATUSES[status] == best.status
+        assert price == pytest.approx(best.shadow_price)
+        np.testing.assert_allclose(page, best[3:], rtol=1e-9)
+        np.testing.assert_allclose(probabilities, best.probabilities, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("dataset", DATASETS)

@@ -127,27 +127,27 @@ def test_bounds_that_sink_as_links_are_shown(n_links: int, n_slots: int, n_known
     assert "binding" in seen
 
 
-@pytest.mark.parametrize("seed", range(110))
-def test_the_first_rounds_of_a_program(seed: int) -> None:
+def test_the_first_rounds_of_a_program() -> None:
     """While it still learns how wide its zones must be, no link may be left in a wrong one."""
-    rng = np.random.default_rng(seed)
-    n_links, n_slots = 70, 8
-    click_rate = rng.beta(1, 2, n_links)
-    revenue_rate = click_rate * rng.random(n_links)
-    n_views = np.zeros(n_links)
-    playing = Playing(np.ones(n_links), np.ones(n_links), n_slots, 4.0)
-    playing.check()
-    for _ in range(20):
-        likely = playing.program.solve().probabilities + 1e-3 * rng.random(n_links)
-        shown = np.argsort(-likely)[:n_slots]
-        n_views[shown] += 1.0
-        width = 0.6 / (n_views[shown] + 1.0)
-        playing.change(
-            shown,
-            np.minimum(1.0, revenue_rate[shown] + width * rng.random(n_slots)),
-            np.minimum(1.0, click_rate[shown] + width * rng.random(n_slots)),
-        )
+    for seed in range(110):
+        rng = np.random.default_rng(seed)
+        n_links, n_slots = 70, 8
+        click_rate = rng.beta(1, 2, n_links)
+        revenue_rate = click_rate * rng.random(n_links)
+        n_views = np.zeros(n_links)
+        playing = Playing(np.ones(n_links), np.ones(n_links), n_slots, 4.0)
         playing.check()
+        for _ in range(20):
+            likely = playing.program.solve().probabilities + 1e-3 * rng.random(n_links)
+            shown = np.argsort(-likely)[:n_slots]
+            n_views[shown] += 1.0
+            width = 0.6 / (n_views[shown] + 1.0)
+            playing.change(
+                shown,
+                np.minimum(1.0, revenue_rate[shown] + width * rng.random(n_slots)),
+                np.minimum(1.0, click_rate[shown] + width * rng.random(n_slots)),
+            )
+            playing.check()
 
 
 def test_links_reach_the_top_and_leave_it() -> None:
@@ -196,32 +196,32 @@ def test_floors_out_of_reach_for_a_while(n_links: int) -> None:
     assert changes >= 4
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_prices_that_jump_and_creep(seed: int) -> None:
+def test_prices_that_jump_and_creep() -> None:
     """Many quiet steps teach the program narrow margins; a jump must not fool it."""
-    rng = np.random.default_rng(seed)
-    n_links, n_slots = 400, 10
-    clicks = rng.random(n_links)
-    value = np.clip(1.0 - clicks + 0.1 * rng.standard_normal(n_links), 0.0, 1.0)
-    playing = Playing(value, clicks, n_slots, 7.0)
-    for step in range(300):
-        if step % 40 == 39:
-            links = some_links(n_links, 200, rng)
-            factor = rng.choice([0.5, 0.8, 1.25, 2.0])
-            playing.change(
-                links,
-                np.minimum(1.0, factor * playing.value[links]),
-                np.minimum(1.0, playing.clicks[links] / factor),
-            )
-        else:
-            links = some_links(n_links, 10, rng)
-            nudge = 1.0 + 1e-4 * rng.standard_normal(len(links))
-            playing.change(
-                links,
-                np.minimum(1.0, playing.value[links] * nudge),
-                np.minimum(1.0, playing.clicks[links] * nudge),
-            )
-        playing.check()
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        n_links, n_slots = 400, 10
+        clicks = rng.random(n_links)
+        value = np.clip(1.0 - clicks + 0.1 * rng.standard_normal(n_links), 0.0, 1.0)
+        playing = Playing(value, clicks, n_slots, 7.0)
+        for step in range(300):
+            if step % 40 == 39:
+                links = some_links(n_links, 200, rng)
+                factor = rng.choice([0.5, 0.8, 1.25, 2.0])
+                playing.change(
+                    links,
+                    np.minimum(1.0, factor * playing.value[links]),
+                    np.minimum(1.0, playing.clicks[links] / factor),
+                )
+            else:
+                links = some_links(n_links, 10, rng)
+                nudge = 1.0 + 1e-4 * rng.standard_normal(len(links))
+                playing.change(
+                    links,
+                    np.minimum(1.0, playing.value[links] * nudge),
+                    np.minimum(1.0, playing.clicks[links] * nudge),
+                )
+            playing.check()
 
 
 @pytest.mark.parametrize("kind", ["grid", "few values"])

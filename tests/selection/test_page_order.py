@@ -26,20 +26,20 @@ def page_order(n_slots: int, weights: object) -> PageOrder:
     return new_page_order(Problem(n_links=50, n_slots=n_slots, slot_weights=weights))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("seed", range(30))
-def test_a_page_stands_as_the_twin_orders_it(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    n_slots = int(rng.integers(2, 9))
-    order = page_order(n_slots, rng.uniform(0.2, 3.0, n_slots))
-    shown = rng.permutation(50)[:n_slots]
-    worth = rng.random(n_slots)
-    probabilities = rng.random(n_slots)
-    expected = best_order(worth.tolist(), order.weights.tolist())
-    order.worth[:] = worth
-    page, chances = shown.copy(), probabilities.copy()
-    assert not order_page(order, rng, page, chances)
-    assert page.tolist() == shown[expected].tolist()
-    assert chances.tolist() == probabilities[expected].tolist()
+def test_a_page_stands_as_the_twin_orders_it() -> None:
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        n_slots = int(rng.integers(2, 9))
+        order = page_order(n_slots, rng.uniform(0.2, 3.0, n_slots))
+        shown = rng.permutation(50)[:n_slots]
+        worth = rng.random(n_slots)
+        probabilities = rng.random(n_slots)
+        expected = best_order(worth.tolist(), order.weights.tolist())
+        order.worth[:] = worth
+        page, chances = shown.copy(), probabilities.copy()
+        assert not order_page(order, rng, page, chances)
+        assert page.tolist() == shown[expected].tolist()
+        assert chances.tolist() == probabilities[expected].tolist()
 
 
 def test_the_twin_finds_the_best_of_all_orders() -> None:

@@ -4,17 +4,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from slotwise.compile import compiled_first, hot
 from slotwise.selection.page_search import Entries, Search, new_search
 from slotwise.selection.price_search import SLACK, Price, floor_slackness, search_price
-
-pytestmark = pytest.mark.compiled
 
 Floats = NDArray[np.float64]
 
 
-@compiled_first
-@hot
 def search_one_slot(
     value: Floats, clicks: Floats, floor: float, guess: float, search: Search
 ) -> Price:

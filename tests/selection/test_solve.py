@@ -21,6 +21,8 @@ from tests.reference.floor_program import (
 from tests.selection.instances import Instance, instances
 from tests.selection.warm_program import WarmProgram
 
+pytestmark = pytest.mark.compiled
+
 ACCURACY = 1e-9
 """More than the rounding of any sum here."""
 
@@ -43,7 +45,7 @@ def boundary_ties(best: Solution, instance: Instance) -> int:
     return int(np.sum(np.abs(score - threshold) <= 1e-9 * threshold))
 
 
-@settings(max_examples=2000)
+@settings(max_examples=500)
 @given(instances())
 def test_solve_equals_highs(instance: Instance) -> None:
     best = solve(*instance)
@@ -70,7 +72,7 @@ def grid_programs(draw: st.DrawFn) -> tuple[list[int], list[int], int, int]:
     return draw(eighths), draw(eighths), n_slots, draw(st.integers(0, 16 * n_slots))
 
 
-@settings(max_examples=700)
+@settings(max_examples=300)
 @given(grid_programs())
 def test_solve_equals_all_pages_in_fractions(
     program: tuple[list[int], list[int], int, int],

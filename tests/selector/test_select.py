@@ -159,21 +159,21 @@ def restricted_case(seed: int) -> RestrictedCase:
     return RestrictedCase(selector, estimates, chosen[: seed % 4], chosen[4 : 4 + seed % 5])
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_the_rest_of_the_page_is_the_best_that_keeps_the_floor(seed: int) -> None:
-    case = restricted_case(seed)
-    clicks, value = case.estimates.clicks, case.estimates.value
-    floor = case.selector.problem.click_floor
-    page = case.selector.select(exclude=case.excluded, pin=case.pinned)
-    x = np.array([page.probabilities[link] for link in range(12)])
-    best = case.best(value, floor)
-    if best.status == 0:
-        assert x @ clicks >= floor - 1e-9
-        assert x @ value == pytest.approx(-best.fun, abs=1e-9)
-    else:
-        most_clicks = -case.best(clicks, floor=0.0).fun
-        assert most_clicks < floor
-        assert x @ clicks == pytest.approx(most_clicks, abs=1e-9)
+def test_the_rest_of_the_page_is_the_best_that_keeps_the_floor() -> None:
+    for seed in range(60):
+        case = restricted_case(seed)
+        clicks, value = case.estimates.clicks, case.estimates.value
+        floor = case.selector.problem.click_floor
+        page = case.selector.select(exclude=case.excluded, pin=case.pinned)
+        x = np.array([page.probabilities[link] for link in range(12)])
+        best = case.best(value, floor)
+        if best.status == 0:
+            assert x @ clicks >= floor - 1e-9
+            assert x @ value == pytest.approx(-best.fun, abs=1e-9)
+        else:
+            most_clicks = -case.best(clicks, floor=0.0).fun
+            assert most_clicks < floor
+            assert x @ clicks == pytest.approx(most_clicks, abs=1e-9)
 
 
 def test_the_cases_above_are_of_every_kind() -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from slotwise.environments import BernoulliLinks, Environment, IntervalLinks, LateFeedback
 from slotwise.errors import InvalidInput
-from slotwise.policies import CUCB, POLICIES, ConUCB, Policy
+from slotwise.policies import CUCB, POLICIES, ConUCB, Policy, default_policy
 from slotwise.policies.policy import Visitor
 from slotwise.problem import Problem
 from slotwise.selection import Mix, new_mix
@@ -36,8 +36,6 @@ from tests.simulation.worlds import (
     RememberingLinks,
     registered_policy,
 )
-
-pytestmark = pytest.mark.compiled
 
 NOBODY = np.zeros(1, np.int64)
 
@@ -69,7 +67,17 @@ def play_with_selector(
     return np.array(pages), np.array(brought)
 
 
-@pytest.mark.parametrize("name", POLICIES)
+COMPILED = {"cucb", default_policy().name}
+"""Policies whose run is played by machine code, too; that of others is made of the same parts."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *POLICIES,
+        *(pytest.param(one, id=f"{one}-compiled", marks=pytest.mark.compiled) for one in COMPILED),
+    ],
+)
 def test_the_engine_is_a_plain_loop_over_selector(name: str) -> None:
     policy = registered_policy(name, N_ROUNDS)
     problem = Problem(N_LINKS, N_SLOTS, FLOOR, horizon=N_ROUNDS)
@@ -112,6 +120,7 @@ class PlainCUCB(CUCB):
     choose: ClassVar[Any] = staticmethod(choose_plainly)
 
 
+@pytest.mark.compiled
 def test_a_plain_python_policy_equals_its_compiled_twin() -> None:
     arguments: dict[str, Any] = {"n_rounds": 300, "n_runs": 2, "seed": 4}
     compiled = simulate(LINKS, [CUCB()], N_SLOTS, FLOOR, **arguments)
