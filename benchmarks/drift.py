@@ -27,7 +27,7 @@ from benchmarks.leaderboard.cases import fresh_cases, with_moving_taste
 from benchmarks.leaderboard.drifting_segments import DriftingSegments
 from benchmarks.shops import feature_shop, halfway_floor, segment_shop
 from slotwise.environments import BernoulliLinks, DriftingLinks, Environment, SegmentLinks
-from slotwise.environments.datasets import Dataset, ads_recipe, coupon_recipe
+from slotwise.environments.datasets import Dataset, ads_recipe, coupon_mild_recipe
 from slotwise.policies import PacedBayes
 from slotwise.problem import Problem
 from slotwise.simulation.engine import play_run
@@ -65,7 +65,7 @@ SCENARIOS: dict[str, Rhythm] = {
 
 def pools(seed: int) -> list[Dataset]:
     """Return pools of the paper's sizes and smaller ones."""
-    drawn = [coupon_recipe(seed + k) for k in range(2)]
+    drawn = [coupon_mild_recipe(seed + k) for k in range(2)]
     drawn += [ads_recipe(seed + k) for k in range(2)]
     small = (case.dataset for case in fresh_cases(30, seed))
     return drawn + [one for one in small if one.click_floor > 0.3][:2]

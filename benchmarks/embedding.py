@@ -17,7 +17,7 @@ from slotwise import ConUCB, Rule, Selector
 from slotwise.environments.datasets import load_dataset
 from slotwise.policies import default_policy
 
-DATA = load_dataset("coupon-like")
+DATA = load_dataset("coupon-mild")
 N_LINKS, N_SLOTS = DATA.n_links, DATA.n_slots
 N_VIEWS = 2_000
 N_SELECTED = 200

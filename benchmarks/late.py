@@ -22,7 +22,7 @@ import numpy as np
 from slotwise.environments import BernoulliLinks, LateFeedback
 from slotwise.environments.datasets import (
     ads_recipe,
-    coupon_recipe,
+    coupon_mild_recipe,
     edx_recipe,
     look_ahead,
     tiny_rates_recipe,
@@ -58,7 +58,7 @@ def make_policy(name: str, n_rounds: int, counts_open: bool) -> Policy:
 
 def pools(seed: int) -> list[Dataset]:
     """Return eight pools of the paper's sizes, drawn by recipes that no rule was tuned on."""
-    drawn = [coupon_recipe(seed + k) for k in range(3)]
+    drawn = [coupon_mild_recipe(seed + k) for k in range(3)]
     drawn += [ads_recipe(seed + k).with_floor(12.0) for k in range(3)]
     drawn += [tiny_rates_recipe(seed), edx_recipe(seed)]
     return [_within_reach(pool) for pool in drawn]

@@ -24,8 +24,8 @@ from slotwise.simulation.engine import play_run
 Floats = NDArray[np.float64]
 
 N_ROUNDS = 50_000
-SIZES = ("coupon-like", "ads-like-binding", "edx-like")
-CON_UCB_LIMITS = {"coupon-like": 2.5, "ads-like-binding": 3.5, "edx-like": 3.0, "ad-clicks": 3.5}
+SIZES = ("coupon-mild", "ads-like-binding", "edx-like")
+CON_UCB_LIMITS = {"coupon-mild": 2.5, "ads-like-binding": 3.5, "edx-like": 3.0, "ad-clicks": 3.5}
 AD_CLICKS_FLOOR = 12.0
 """The paper's floor of 10 does not bind on Ad-Clicks."""
 TARGETS: tuple[tuple[str, Policy, float], ...] = (

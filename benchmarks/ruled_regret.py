@@ -29,7 +29,7 @@ from slotwise.problem import Problem, Rule
 from slotwise.simulation.engine import play_run
 from slotwise.simulation.optimum import find_optimum
 
-DATASETS = ("coupon-like", "edx-like", "ads-like")
+DATASETS = ("coupon-mild", "edx-like", "ads-like")
 
 
 def rule_sets(pool: Dataset, seed: int) -> dict[str, tuple[Rule, ...]]:

@@ -1,4 +1,4 @@
-"""The frontier of a built-in data set: what `slotwise frontier coupon-like` draws."""
+"""The frontier of a built-in data set: what `slotwise frontier coupon-mild` draws."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slotwise.selection import frontier
 
 def draw_coupon_frontier() -> Figure:
     """Draw best revenue and shadow price of the coupons for every floor."""
-    data = load_dataset("coupon-like")
+    data = load_dataset("coupon-mild")
     curve = frontier(data.revenue_rate, data.click_rate, data.n_slots)
     sizes = f"{data.n_links} links, {data.n_slots} slots"
     free = f"a floor of {curve.floors[0]:.2g} clicks is free, more than {curve.floors[-1]:.2g}"

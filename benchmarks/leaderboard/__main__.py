@@ -71,7 +71,7 @@ Examples:
 
   python -m benchmarks.leaderboard --fresh-pools 20 --seed 7 --policies queue-ts
 
-  python -m benchmarks.leaderboard --bounds --cases coupon-like
+  python -m benchmarks.leaderboard --bounds --cases coupon-mild
 
   python -m benchmarks.leaderboard --combinations
 

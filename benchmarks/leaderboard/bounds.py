@@ -23,9 +23,9 @@ link on the best page, are about the same. Two versions enclose V:
 
 So the interval from the informed to the blind bound holds the true one, up to the error of the
 simulation: averaging over links that are only about alike loses information, which raises both
-ends, and choosing by the average of few links gains some, which lowers them. On `coupon-like` and
+ends, and choosing by the average of few links gains some, which lowers them. On `coupon-mild` and
 `expensive-0.6` other seeds move both ends by 1 %, and four times as many links and cells lower
-`coupon-like` by 2 % and leave the other. The lower end is an estimate and no strict bound.
+`coupon-mild` by 2 % and leave the other. The lower end is an estimate and no strict bound.
 """
 
 from __future__ import annotations

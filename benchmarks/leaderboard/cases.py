@@ -23,7 +23,7 @@ from slotwise.environments import (
     LateFeedback,
     SegmentLinks,
 )
-from slotwise.environments.datasets import Dataset, coupon_recipe, load_dataset, look_ahead
+from slotwise.environments.datasets import Dataset, coupon_mild_recipe, load_dataset, look_ahead
 from slotwise.environments.datasets.look_alikes import beta_from_uniforms, stable_uniforms
 from slotwise.policies import Policy
 from slotwise.problem import Problem
@@ -262,7 +262,7 @@ def _large_and_rare() -> list[Case]:
 
 
 def _late_and_swapped() -> list[Case]:
-    coupons = coupon_recipe(1)
+    coupons = coupon_mild_recipe(1)
     links = plain_links(coupons)
     # Every second link changes places with its neighbour.
     swapped = np.arange(coupons.n_links)
@@ -340,7 +340,7 @@ def burst_links(pool: Dataset, seed: int) -> DriftingLinks:
 
 
 def _bait_sparse_and_bursts() -> list[Case]:
-    bait, coupons = bait_pool(6), coupon_recipe(1)
+    bait, coupons = bait_pool(6), coupon_mild_recipe(1)
     return [
         plain_case("click-bait", "8 of 150 links; 3 of 10 are clicked on much, never sell", bait),
         Case(
@@ -359,7 +359,7 @@ def _bait_sparse_and_bursts() -> list[Case]:
 
 
 def _late_and_fallen() -> list[Case]:
-    coupons = coupon_recipe(1)
+    coupons = coupon_mild_recipe(1)
     links = plain_links(coupons)
     late = [
         Case(
@@ -378,7 +378,7 @@ def _late_and_fallen() -> list[Case]:
 
 def _short() -> list[Case]:
     """Return cases in which there is little time to learn."""
-    coupons = coupon_recipe(2)
+    coupons = coupon_mild_recipe(2)
     rates = stable_uniforms(seed=7, n_rows=2, n_columns=500)
     clicks = 0.3 * beta_from_uniforms(rates[0], q=4.0)
     many = _dataset("short-5000", clicks, beta_from_uniforms(rates[1], q=1.5), 10, 1.9)

@@ -279,7 +279,7 @@ class _Aim(NamedTuple):
 
 
 AIMS = (
-    _Aim("coupon-like", 50_000, max_regret=2_100, max_shortfall=50),
+    _Aim("coupon-mild", 50_000, max_regret=2_100, max_shortfall=50),
     _Aim("ad-clicks-12", 50_000, max_regret=2_100, max_shortfall=50),
     _Aim("edx-9", 50_000, max_regret=850, max_shortfall=50),
     _Aim("expensive-0.6", 50_000, max_regret=4_000, max_shortfall=50),

@@ -27,7 +27,7 @@ from slotwise.environments import (
 )
 from slotwise.environments.datasets import (
     Dataset,
-    coupon_recipe,
+    coupon_mild_recipe,
     load_dataset,
     look_ahead,
     tiny_rates_recipe,
@@ -38,7 +38,7 @@ from slotwise.errors import MissingData, UnknownName
 FEW_LINKS_RUNS = 200
 """Chance moves the regret of five links by more than their policies differ over 20 runs."""
 
-QUICK_CASES = ("coupon-like", "coupon-infeasible", "few-links")
+QUICK_CASES = ("coupon-mild", "coupon-infeasible", "few-links")
 """Few cases with the same kind of links, so that each policy is compiled once."""
 
 
@@ -53,7 +53,7 @@ def build_suite(data: Path | None = None) -> Suite:
     """Return all cases, including those of original files that `data` holds.
 
     >>> [case.name for case in build_suite().cases][:3]
-    ['coupon-like', 'coupon-1', 'coupon-2']
+    ['coupon-mild', 'coupon-1', 'coupon-2']
     """
     original, notes = _original_cases(data)
     return Suite(
@@ -90,15 +90,17 @@ def pick_cases(suite: Suite, names: Sequence[str]) -> Suite:
 
 def _paper_sizes() -> list[Case]:
     coupons = [
-        plain_case(f"coupon-{seed}", f"the coupon recipe again, seed {seed}", coupon_recipe(seed))
+        plain_case(
+            f"coupon-{seed}", f"the coupon recipe again, seed {seed}", coupon_mild_recipe(seed)
+        )
         for seed in (1, 2, 3)
     ]
     ads = load_dataset("ads-like-binding")
     return [
         plain_case(
-            "coupon-like",
+            "coupon-mild",
             "the coupon recipe at the paper's sizes, seed 0; the floor binds",
-            coupon_recipe(0),
+            coupon_mild_recipe(0),
             AIM_RUNS,
         ),
         *coupons,
@@ -138,7 +140,7 @@ def _original_cases(data: Path | None) -> tuple[list[Case], tuple[str, ...]]:
 
 def _floors() -> list[Case]:
     """Return cases with a slack, a tight and an infeasible floor."""
-    coupons = coupon_recipe(0)
+    coupons = coupon_mild_recipe(0)
     most = coupons.most_clicks
     return [
         plain_case(
@@ -160,7 +162,7 @@ def _floors() -> list[Case]:
 
 
 def _changing() -> list[Case]:
-    coupons = coupon_recipe(0)
+    coupons = coupon_mild_recipe(0)
     links = plain_links(coupons)
     interval = IntervalLinks(coupons.click_rate, coupons.revenue_per_click, views_per_round=100)
     return [

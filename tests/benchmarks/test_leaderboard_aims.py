@@ -23,7 +23,7 @@ def checked(board: Leaderboard, case: str) -> AimCheck:
 )
 def test_the_coupons(regret: float, missing: float, verdict: AimVerdict) -> None:
     policies = {"paced-bayes": Fared(regret, missing), "queue-ts": Fared(3_900.0, 0.0)}
-    check = checked(make_board(make_case("coupon-like", policies)), "coupon-like")
+    check = checked(make_board(make_case("coupon-mild", policies)), "coupon-mild")
     assert check.verdict is verdict
     assert check.reference == "3,900 / 0"
     assert check.reached.startswith(f"{regret:,.0f} / ")
@@ -32,8 +32,8 @@ def test_the_coupons(regret: float, missing: float, verdict: AimVerdict) -> None
 @pytest.mark.parametrize(("n_rounds", "n_runs"), [(20_000, 20), (50_000, 19)])
 def test_too_few_runs_or_other_rounds_are_not_judged(n_rounds: int, n_runs: int) -> None:
     policies = {"paced-bayes": Fared(100.0, 0.0)}
-    case = make_case("coupon-like", policies, n_rounds=n_rounds, n_runs=n_runs)
-    check = checked(make_board(case), "coupon-like")
+    case = make_case("coupon-mild", policies, n_rounds=n_rounds, n_runs=n_runs)
+    check = checked(make_board(case), "coupon-mild")
     assert check.verdict is AimVerdict.NOT_JUDGED
     assert (
         check.why == f"{n_runs} runs of {n_rounds:,} rounds; a verdict needs 20 or more of 50,000"

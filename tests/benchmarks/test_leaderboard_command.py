@@ -116,7 +116,7 @@ def test_an_unknown_case_is_one_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["--cases", "no-such", "--out", str(tmp_path)]) == 2
-    assert "no case is called 'no-such'; known: coupon-like" in capsys.readouterr().err
+    assert "no case is called 'no-such'; known: coupon-mild" in capsys.readouterr().err
 
 
 def test_the_help_shows_an_example(

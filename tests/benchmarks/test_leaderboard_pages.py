@@ -29,7 +29,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 def board() -> Leaderboard:
     return make_board(
         make_case(
-            "coupon-like",
+            "coupon-mild",
             {
                 "paced-bayes": Fared(1_500.0, 0.0),
                 "queue-ts": Fared(3_000.0, 10.0),

@@ -27,7 +27,7 @@ def test_names_are_all_different_and_quick_ones_exist() -> None:
 @pytest.mark.parametrize(
     ("name", "floor"),
     [
-        ("coupon-like", "binding"),
+        ("coupon-mild", "binding"),
         ("ads-like-12", "binding"),
         ("edx-like", "binding"),
         ("ads-like-10", "slack"),
@@ -159,7 +159,7 @@ def test_original_files_become_cases(original_files: Path) -> None:
 
 
 def test_unknown_names_are_answered_with_the_known_ones() -> None:
-    with pytest.raises(UnknownName, match="no case is called 'few'; known: coupon-like, "):
+    with pytest.raises(UnknownName, match="no case is called 'few'; known: coupon-mild, "):
         pick_cases(build_suite(), ["few"])
     with pytest.raises(UnknownName, match="no entrant is called 'cub'; known: "):
         pick_entrants(["cub"])

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from slotwise.environments import BernoulliLinks
-from slotwise.environments.datasets.look_alikes import coupon_recipe
+from slotwise.environments.datasets.look_alikes import coupon_mild_recipe
 from slotwise.policies import make_policy
 from slotwise.simulation import simulate
 
@@ -33,7 +33,7 @@ def test_policies_lose_as_much_as_they_did(
 ) -> None:
     lost, missed = [], []
     for seed in range(2):
-        pool = coupon_recipe(seed)
+        pool = coupon_mild_recipe(seed)
         links = BernoulliLinks(pool.click_rate, pool.revenue_per_click)
         policy = {"played": make_policy(name, settings)}
         results = simulate(links, policy, 15, 4.0, N_ROUNDS, n_runs=1, seed=7 + seed)

@@ -359,11 +359,11 @@ def frontier_command(
 
       slotwise frontier links.csv --slots 15 --floor 4 --out figures
 
-      slotwise frontier coupon-like --rule "partner: 3,4 >= 0.5" --out figures
+      slotwise frontier coupon-mild --rule "partner: 3,4 >= 0.5" --out figures
 
       slotwise frontier links.csv --slots 15 -o clicks=n_clicks -o max_revenue=80
 
-      slotwise frontier coupon-like
+      slotwise frontier coupon-mild
 
       slotwise frontier --selector front-page.sel --out figures
     """

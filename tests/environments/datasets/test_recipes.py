@@ -14,6 +14,7 @@ from slotwise.environments.datasets import (
     Dataset,
     LookAlike,
     ads_recipe,
+    coupon_mild_recipe,
     coupon_recipe,
     edx_recipe,
     load_dataset,
@@ -23,7 +24,14 @@ from slotwise.environments.datasets import (
 )
 
 LOOK_ALIKES = [name for name, entry in DATASETS.items() if isinstance(entry, LookAlike)]
-RECIPES = [coupon_recipe, ads_recipe, edx_recipe, tiny_rates_recipe, shop_recipe]
+RECIPES = [
+    coupon_recipe,
+    coupon_mild_recipe,
+    ads_recipe,
+    edx_recipe,
+    tiny_rates_recipe,
+    shop_recipe,
+]
 
 
 def checksum(dataset: Dataset) -> int:
@@ -35,7 +43,8 @@ def checksum(dataset: Dataset) -> int:
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("coupon-like", 48416982),
+        ("coupon-like", 2793362931),
+        ("coupon-mild", 48416982),
         ("ads-like", 2882199131),
         ("ads-like-binding", 2882199131),
         ("edx-like", 3032962588),
@@ -51,6 +60,7 @@ def test_the_numbers_never_change(name: str, expected: int) -> None:
     ("name", "sizes", "floor", "failure_probability"),
     [
         ("coupon-like", (271, 15), 4.0, 0.01),
+        ("coupon-mild", (271, 15), 4.0, 0.01),
         ("ads-like", (225, 20), 10.0, 0.02),
         ("ads-like-binding", (225, 20), 12.0, 0.02),
         ("edx-like", (290, 60), 10.0, 0.05),
@@ -77,7 +87,8 @@ def test_a_look_alike_says_so(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["coupon-like", "ads-like-binding", "edx-like", "tiny-rates", "shop-like"]
+    "name",
+    ["coupon-like", "coupon-mild", "ads-like-binding", "edx-like", "tiny-rates", "shop-like"],
 )
 def test_the_floor_is_feasible_and_binds(name: str) -> None:
     outlook = look_ahead(load_dataset(name))
@@ -108,10 +119,32 @@ def test_a_seed_decides_everything(recipe: Callable[[int], Dataset]) -> None:
     assert "seed 7" in again.source
 
 
+def test_coupons_that_sell_are_rarely_clicked_as_the_paper_says() -> None:
+    """Without a floor a page earns far more, so policies that ignore it can earn more."""
+    for seed in range(20):
+        outlook = look_ahead(coupon_recipe(seed))
+        assert outlook.revenue < 0.7 * outlook.revenue_without_floor
+        assert outlook.clicks_without_floor < 0.6 * outlook.clicks
+
+
 def test_coupon_rates_follow_their_recipe() -> None:
     """Means over 100 seeds, 27,100 draws: off by 5 standard errors with chance below 1e-6."""
-    clicks = np.concatenate([coupon_recipe(seed).click_rate for seed in range(100)])
-    revenue = np.concatenate([coupon_recipe(seed).revenue_per_click for seed in range(100)])
+    pools = [coupon_recipe(seed) for seed in range(100)]
+    clicks = np.concatenate([pool.click_rate for pool in pools])
+    revenue = np.concatenate([pool.revenue_per_click for pool in pools])
+    is_rare = clicks < 0.1
+    price = revenue[is_rare] * np.exp((clicks[is_rare] / 0.17) ** 6)
+    assert abs(clicks.mean() - (0.02 + 0.5 / 3)) < 5 * clicks.std() / np.sqrt(len(clicks))
+    assert price.max() < 1 + 1e-12
+    # The mean of min(1, 1.5 sqrt(V)): (2/3)^2 below 1 on average 2/3, the rest at 1.
+    mean = (2 / 3) ** 3 + 1 - (2 / 3) ** 2
+    assert abs(price.mean() - mean) < 5 * price.std() / np.sqrt(len(price))
+
+
+def test_mild_coupon_rates_follow_their_recipe() -> None:
+    """Means over 100 seeds, 27,100 draws: off by 5 standard errors with chance below 1e-6."""
+    clicks = np.concatenate([coupon_mild_recipe(seed).click_rate for seed in range(100)])
+    revenue = np.concatenate([coupon_mild_recipe(seed).revenue_per_click for seed in range(100)])
     beta = revenue * np.exp(4 * clicks)
     n_draws = len(clicks)
     assert abs(clicks.mean() - 0.75 / 5) < 5 * clicks.std() / np.sqrt(n_draws)

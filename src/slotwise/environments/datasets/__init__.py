@@ -6,6 +6,7 @@ Reading files needs polars (`pip install 'slotwise[experiments]'`); the look-ali
 from slotwise.environments.datasets.dataset import Dataset, Outlook, look_ahead
 from slotwise.environments.datasets.look_alikes import (
     ads_recipe,
+    coupon_mild_recipe,
     coupon_recipe,
     edx_recipe,
     shop_recipe,
@@ -26,6 +27,7 @@ __all__ = [
     "LookAlike",
     "Outlook",
     "ads_recipe",
+    "coupon_mild_recipe",
     "coupon_recipe",
     "edx_recipe",
     "find_dataset",

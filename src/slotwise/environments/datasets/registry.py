@@ -14,6 +14,7 @@ from slotwise.environments.datasets.dataset import Dataset, PageSetting
 from slotwise.environments.datasets.look_alikes import (
     ads_like_binding,
     ads_recipe,
+    coupon_mild_recipe,
     coupon_recipe,
     edx_recipe,
     shop_recipe,
@@ -65,6 +66,7 @@ class _Settings(Protocol):
 
 _ENTRIES: tuple[LookAlike | Loader, ...] = (
     LookAlike("coupon-like", partial(coupon_recipe, seed=0)),
+    LookAlike("coupon-mild", partial(coupon_mild_recipe, seed=0)),
     LookAlike("ads-like", partial(ads_recipe, seed=0)),
     LookAlike("ads-like-binding", ads_like_binding),
     LookAlike("edx-like", partial(edx_recipe, seed=0)),
