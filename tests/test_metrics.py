@@ -131,3 +131,17 @@ def test_growth_exponent_that_hangs_on_one_run_is_wide_open() -> None:
     rounds = np.arange(1, 50)
     exponent = metrics.growth_exponent(rounds, [100.0 * rounds, -1.0 * rounds])
     assert [exponent.low, exponent.high] == [-math.inf, math.inf]
+
+
+def test_the_table_of_metrics_has_the_papers_panels_first() -> None:
+    table = metrics.METRICS
+    papers = [name for name, one in table.items() if one.in_paper]
+    assert papers == ["regret", "violation", "reward", "ratio"] == list(table)[:4]
+    assert [name for name, one in table.items() if one.is_bounded] == ["regret", "shortfall"]
+    assert {name for name, one in table.items() if one.is_recorded} == {
+        "violation",
+        "reward",
+        "clicks",
+        "deficit",
+    }
+    assert all(one.has_panel == bool(one.meaning) for one in table.values())

@@ -9,18 +9,24 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from slotwise.arrays import Floats
+from slotwise.arrays import Floats, Whole
 from slotwise.errors import InvalidInput
 from slotwise.extras import naming_extra
 from slotwise.selection.confidence import paper_gamma
 
 __all__ = [
+    "METRICS",
     "Interval",
+    "Measured",
+    "Metric",
     "first_useful_round",
     "growth_exponent",
     "mean_interval",
@@ -86,6 +92,98 @@ def ratio(reward: ArrayLike, violation: ArrayLike) -> Floats:
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(reward, np.float64) / np.asarray(violation, np.float64)
+
+
+class Measured(NamedTuple):
+    """What metrics are computed from: checkpoints, optimum, floor and the recorded totals."""
+
+    rounds: Whole
+    optimum: float
+    click_floor: float
+    totals: Mapping[str, Floats]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A measure of results, and where it is shown.
+
+    `of` computes it over time, one row per run. `title` and `meaning` are those of its panel; a
+    metric without them has no panel in the figure of an experiment. Tables of final values have the
+    metrics that are `in_tables`.
+    """
+
+    name: str
+    of: Callable[[Measured], Floats]
+    is_recorded: bool = False
+    """Whether the engine records it as a total; the others are computed from recorded ones."""
+    title: str = ""
+    meaning: str = ""
+    in_tables: bool = True
+    in_paper: bool = False
+    """Whether the paper's figures have it."""
+    is_loss: bool = False
+    """Whether lower is better."""
+    is_bounded: bool = False
+    """Whether the paper's theorem bounds it."""
+
+    @property
+    def has_panel(self) -> bool:
+        """Whether the figure of an experiment has a panel for it."""
+        return bool(self.title)
+
+
+def _recorded(name: str, **shown: str | bool) -> Metric:
+    return Metric(name, lambda measured: measured.totals[name], is_recorded=True, **shown)  # type: ignore[arg-type]
+
+
+METRICS: Mapping[str, Metric] = MappingProxyType(
+    {
+        one.name: one
+        for one in (
+            Metric(
+                "regret",
+                lambda of: regret(of.rounds, of.optimum, of.totals["reward"]),
+                title="Cumulative regret",
+                meaning="revenue missed relative to the best mix that keeps the floor",
+                in_paper=True,
+                is_loss=True,
+                is_bounded=True,
+            ),
+            _recorded(
+                "violation",
+                title="Cumulative violation",
+                meaning="clicks below the floor, summed over rounds",
+                in_paper=True,
+                is_loss=True,
+            ),
+            _recorded(
+                "reward",
+                title="Cumulative compound reward",
+                meaning="total revenue; dotted: expectation of the best mix",
+                in_paper=True,
+            ),
+            Metric(
+                "ratio",
+                lambda of: ratio(of.totals["reward"], of.totals["violation"]),
+                title="Reward / violation",
+                meaning="revenue per click below the floor",
+                in_tables=False,  # more clicks than the floor asks for raise it
+                in_paper=True,
+            ),
+            Metric(
+                "shortfall",
+                lambda of: shortfall(of.rounds, of.click_floor, of.totals["clicks"]),
+                title="Shortfall",
+                meaning="clicks missing in total, which the theorem bounds",
+                is_loss=True,
+                is_bounded=True,
+            ),
+            _recorded("clicks"),
+            _recorded("deficit", in_tables=False),
+        )
+    }
+)
+"""Every metric by its name, in the order of panels and tables."""
 
 
 def theorem_bound(

@@ -60,7 +60,7 @@ def test_a_second_time_nothing_is_run_and_the_same_is_said(
     assert "undecided" not in printed
     assert f"report: {paper / 'report.html'}" in printed.replace("\n", "")
     assert "The paper's claims" in printed
-    assert "Con-UCB γ/72" in printed
+    assert "Con-UCB γ/1440" in printed
     assert "paced-bayes †" in printed
     assert "† not in the paper" in printed
 
@@ -93,7 +93,7 @@ def test_results_of_more_runs_or_rounds_are_not_replaced(
 def test_sweeps_share_the_runs_of_the_figures(paper: Path) -> None:
     figure = Results.load(paper / "results" / "figure-1-coupon.parquet")
     sweep = Results.load(paper / "results" / "gamma-sweep-coupon.parquet")
-    for label in ("con-ucb", "con-ucb/72", "lexp", "oracle"):
+    for label in ("con-ucb", "con-ucb/1440", "lexp", "oracle"):
         same = figure.final(label, "reward") == sweep.final(label, "reward")
         assert same.all()
 

@@ -83,6 +83,14 @@ def test_a_pdf_is_the_same_every_time(tmp_path: Path) -> None:
         written.append(path.read_bytes())
     assert written[0].startswith(b"%PDF")
     assert written[0] == written[1]
+    assert b"/Subtype /Type42" in written[0] or b"/FontFile2" in written[0]
+    assert b"/Type3" not in written[0]
+
+
+def test_panels_fill_most_of_a_column() -> None:
+    figure = draw_panels(make_results(n_runs=2), ["regret", "shortfall"], Layout(width="column"))
+    plots = sum(axes.get_position().height for axes in figure.axes)
+    assert plots > 0.6
 
 
 @pytest.mark.parametrize(
@@ -98,7 +106,9 @@ def test_a_wrong_layout_is_named(arguments: dict[str, str], message: str) -> Non
 
 
 def test_an_unknown_panel_is_named_with_those_that_exist() -> None:
-    with pytest.raises(InvalidInput, match=r"`panels` must be one of regret, reward, .* got 'joy'"):
+    with pytest.raises(
+        InvalidInput, match=r"`panels` must be one of regret, violation, .* got 'joy'"
+    ):
         draw_panels(make_results(n_runs=2), ["joy"])
 
 

@@ -160,14 +160,14 @@ def test_a_floor_out_of_reach_is_said() -> None:
 
 def test_regret_leaves_out_those_that_seek_another_optimum_and_says_so() -> None:
     axes = panel(draw_experiment(make_results(n_runs=2)), "regret")
-    assert labels_at_ends(axes) == {"Con-UCB", "Con-UCB γ/72", "LExp", "oracle x*"}
+    assert labels_at_ends(axes) == {"Con-UCB", "Con-UCB γ/1440", "LExp", "oracle x*"}
     assert "without CUCB and Exp3.M, as in the paper" in [text.get_text() for text in axes.texts]
 
 
 @pytest.mark.parametrize("metric", ["violation", "reward", "ratio", "shortfall"])
 def test_every_policy_and_the_oracle_are_in_the_other_panels(metric: str) -> None:
     axes = panel(draw_experiment(make_results(n_runs=2)), metric)
-    everyone = {"Con-UCB", "Con-UCB γ/72", "LExp", "CUCB", "Exp3.M", "oracle x*"}
+    everyone = {"Con-UCB", "Con-UCB γ/1440", "LExp", "CUCB", "Exp3.M", "oracle x*"}
     assert labels_at_ends(axes) - {"optimal"} == everyone
     assert ("optimal" in labels_at_ends(axes)) == (metric == "reward")
 
@@ -222,7 +222,7 @@ def test_a_panel_says_whose_ratio_is_infinite() -> None:
     axes = panel(draw_experiment(changed(violation=0.0)), "ratio")
     assert labels_at_ends(axes) == set()
     notes = [text.get_text() for text in axes.texts]
-    assert "no finite value: Con-UCB, Con-UCB γ/72 and 4 more" in notes
+    assert "no finite value: Con-UCB, Con-UCB γ/1440 and 4 more" in notes
 
 
 def test_regret_is_against_the_most_clicked_page_when_the_floor_is_out_of_reach() -> None:

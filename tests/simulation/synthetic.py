@@ -23,7 +23,7 @@ class Behaviour(NamedTuple):
 
 BEHAVIOURS: Mapping[str, Behaviour] = {
     "con-ucb": Behaviour(0.62, 1.55, 0.08, 0.1, 9_000),
-    "con-ucb/72": Behaviour(0.08, 0.25, 0.5, 1.3, 9_000),
+    "con-ucb/1440": Behaviour(0.08, 0.25, 0.5, 1.3, 9_000),
     "lexp": Behaviour(0.4, 0.4, 0.3, 1.0, 12_000),
     "cucb": Behaviour(-0.12, 1.2, 0.6, 0.4, 6_000),
     "exp3-m": Behaviour(-0.08, 1.05, 0.6, 0.5, 9_000),
@@ -40,6 +40,7 @@ def settings(labels: tuple[str, ...], n_rounds: int, n_runs: int, seed: int) -> 
         "experiment": "Coupons, made up",
         "dataset": {
             "name": "coupon-like",
+            "original": "coupon-purchase",
             "title": "Coupon-Purchase",
             "look_alike": True,
             "source": "generated from a written recipe",

@@ -17,7 +17,7 @@ def test_figures_come_first_and_every_experiment_has_its_file(tmp_path: Path) ->
     plan = plan_paper(tmp_path)
     assert [planned.path.stem for planned in plan] == [*FIGURES, *SWEEPS]
     assert {planned.path.parent for planned in plan} == {tmp_path / "results"}
-    assert [planned.experiment.n_runs for planned in plan] == [200] * 4 + [40] * 3
+    assert [planned.experiment.n_runs for planned in plan] == [200] * 4 + [40] * 4
     assert {planned.experiment.n_rounds for planned in plan} == {50_000}
 
 
@@ -31,7 +31,7 @@ def test_the_default_policy_runs_in_every_figure_beside_the_papers(tmp_path: Pat
 
 def test_a_sweep_has_at_most_the_runs_of_its_file(tmp_path: Path) -> None:
     many, few = (plan_paper(tmp_path, n_runs=n_runs, n_rounds=9) for n_runs in (60, 5))
-    assert [planned.experiment.n_runs for planned in many] == [60] * 4 + [40] * 3
+    assert [planned.experiment.n_runs for planned in many] == [60] * 4 + [40] * 4
     assert {planned.experiment.n_runs for planned in few} == {5}
 
 

@@ -116,7 +116,9 @@ def test_the_summary_has_a_row_for_every_policy_and_metric() -> None:
 def test_unknown_names_list_the_known_ones() -> None:
     with pytest.raises(UnknownName, match="unknown policy 'c'; known: a, b"):
         small().final("c", "regret")
-    with pytest.raises(UnknownName, match="unknown metric 'luck'; known: regret, reward, clicks"):
+    with pytest.raises(
+        UnknownName, match="unknown metric 'luck'; known: regret, violation, reward"
+    ):
         small().curve("a", "luck")
 
 
@@ -143,7 +145,7 @@ def test_totals_that_break_a_rule_are_named(changes: dict[str, Any], message: st
 
 def test_totals_without_a_quantity_are_refused() -> None:
     totals: Any = {"a": {"reward": [[1.0]]}}
-    with pytest.raises(InvalidInput, match="the same quantities for every policy, among them rew"):
+    with pytest.raises(InvalidInput, match="the same quantities for every policy, among them vio"):
         Results(CONFIG, np.array([1]), totals)
     with pytest.raises(InvalidInput, match="`totals` must be of at least one policy"):
         Results(CONFIG, np.array([1]), {})

@@ -57,3 +57,21 @@ def test_one_run_has_no_interval_in_a_notebook() -> None:
     shown = make_results(("lexp",), n_runs=1)._repr_html_()
     assert "mean of 1 run " in shown
     assert " to " not in shown
+
+
+def test_printed_results_are_readable() -> None:
+    shown = str(make_results(("lexp", "oracle"), n_runs=4))
+    head, columns, *rows = shown.splitlines()
+    assert head == "after 50,000 rounds, mean of 4 runs ± 95 % interval"
+    assert columns.split() == ["policy", "regret", "violation", "reward", "shortfall", "clicks"]
+    assert [row.split()[0] for row in rows] == ["lexp", "oracle"]
+    assert "e+" not in shown
+    assert all(len(row) < 120 for row in rows)
+
+
+def test_a_printed_summary_has_a_line_for_each_row() -> None:
+    summary = make_results(("lexp",), n_runs=4).summary()
+    head, *rows = str(summary).splitlines()
+    assert head.split()[:2] == ["policy", "metric"]
+    assert len(rows) == len(summary) == 7
+    assert repr(summary) == str(summary)

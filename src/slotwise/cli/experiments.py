@@ -26,15 +26,10 @@ from slotwise.cli.progress import (
 from slotwise.errors import InvalidInput, SlotwiseError, whole_number
 from slotwise.figures import Layout, Pictures, draw_results, is_sweep, write_report
 from slotwise.figures.canvas import FORMATS
-from slotwise.figures.claims import (
-    CLAIMS,
-    Finding,
-    Verdict,
-    findings_of,
-    quick_look_note,
-    scale_phrase,
-)
+from slotwise.figures.claims import Verdict, quick_look_note
+from slotwise.figures.conclusion import Judged, headline, judge
 from slotwise.figures.panels import Setting
+from slotwise.figures.paper_report import TABLED, stated_claims
 from slotwise.plugins import look_for_modules_in
 from slotwise.simulation import Planned, experiment_path, load_experiment, log_run, run_series
 from slotwise.simulation.gathering import Shard
@@ -190,10 +185,12 @@ def reproduce_command(
     """Reproduce the paper's experiments, draw its figures and judge its claims.
 
     There are three data sets; Ad-Clicks is also run with a binding floor. On each of them run
-    Con-UCB with the printed γ and with γ/72, LExp, CUCB, Exp3.M, the best fixed mix and the default
-    policy, which is not in the paper and is marked. A sweep runs Con-UCB with many γ. Without
-    --data the data are look-alikes, and every figure says so. Ctrl-C keeps finished runs; the same
-    command continues from there, and finished experiments are not run again.
+    Con-UCB with the printed γ and with γ/1440, LExp, CUCB, Exp3.M, the best fixed mix and the
+    default policy, which is not in the paper and is marked. Sweeps run Con-UCB with nine γ, and the
+    report says with which of them the paper's statements hold. Without --data the data are
+    look-alikes, and every figure says so. Where no page of the original files reaches the paper's
+    floor, the highest round floor that can be kept is run as well. Ctrl-C keeps finished runs; the
+    same command continues from there, and finished experiments are not run again.
 
     Examples:
 
@@ -244,7 +241,9 @@ def reproduce_command(
     if note:
         console.print(f"The paper's claims: {note}", highlight=False, markup=False)
     else:
-        console.print(claims_table([one for each in experiments for one in findings_of(each)]))
+        judged = judge(results)
+        console.print(claims_table(judged))
+        console.print(headline(judged), highlight=False, markup=False)
     typer.echo(f"report: {report.html} and {report.markdown.name} in the same folder")
 
 
@@ -365,7 +364,6 @@ def say_what_is_kept(plan: Sequence[Planned], parts: Path) -> Iterator[None]:
         raise stop(f"a file cannot be written ({error}). ", 1) from None
 
 
-METRICS: tuple[str, ...] = ("regret", "violation", "shortfall", "reward", "ratio")
 SIGNS = {Verdict.HOLDS: "[green]✓[/]", Verdict.FAILS: "[red]✗[/]", Verdict.UNKNOWN: "[yellow]?[/]"}
 
 
@@ -378,7 +376,7 @@ def finals_table(results: Results) -> Table:
     lines += [escape(setting.heading), f"[not bold]{setting.size_sentence}[/]"]
     table.title = "\n".join(lines)
     table.add_column("policy", no_wrap=True)
-    metrics = METRICS
+    metrics: tuple[str, ...] = TABLED
     if setting.floor_names:
         metrics = ("regret", *(f"shortfall:{name}" for name in setting.floor_names), "reward")
     for metric in metrics:
@@ -392,25 +390,17 @@ def finals_table(results: Results) -> Table:
     return table
 
 
-def claims_table(findings: Sequence[Finding]) -> Table:
-    """Return the verdict on every claim: one column per data set, one sign per scale of γ."""
-    settings = {each.setting.heading: each.setting for each in findings}
-    scales = sorted({each.scale for each in findings}, reverse=True)
+def claims_table(judged: Sequence[Judged]) -> Table:
+    """Return with which γ each statement of the paper holds: one column per data set."""
+    stated = stated_claims(judged)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left")
-    table.title = f"The paper's claims, with {' and with '.join(map(scale_phrase, scales))}"
-    table.caption = "✓ holds   ✗ does not hold   ? undecided"
+    table.title = "With which γ the paper's statements hold"
+    table.caption = "✓ holds   ✗ does not hold   ? undecided   – not stated by the paper"
     table.caption_justify = "left"
-    table.add_column("claim")
-    for setting in settings.values():
-        table.add_column(setting.name, justify="center")
-    for claim in CLAIMS:
-        verdicts = {
-            (each.setting.heading, each.scale): SIGNS[each.verdict]
-            for each in findings
-            if each.claim is claim
-        }
-        table.add_row(
-            claim.name,
-            *(" ".join(verdicts.get((one, scale), "") for scale in scales) for one in settings),
-        )
+    table.add_column("statement")
+    for heading in stated.headings:
+        table.add_column(escape(heading))
+    for sentence, cells in stated.rows:
+        shown = [f"{SIGNS[one.verdict]} {one.phrase}" if one else "–" for one in cells]
+        table.add_row(escape(sentence), *shown)
     return table

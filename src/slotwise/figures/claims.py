@@ -1,12 +1,12 @@
 """The paper's claims, each judged on the results of one data set.
 
-Used by `paper_report` and `cli`.
+Used by `conclusion`, `paper_report`, `result_figures` and `cli`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -130,8 +130,12 @@ class Claim:
     name: str
     sentence: str
     judge: Judge
-    is_ordering: bool = False
-    """Whether it claims that Con-UCB is better than the other algorithms."""
+    stated_about: tuple[str, ...] = ()
+    """The data sets about which the paper says it, by the names of their loaders."""
+
+    def is_stated(self, setting: Setting) -> bool:
+        """Return whether the paper says it about this data set with this floor."""
+        return setting.original in self.stated_about and setting.has_papers_floor
 
 
 @dataclass(frozen=True)
@@ -194,61 +198,87 @@ def findings_of(results: Results) -> list[Finding]:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A comparison of Con-UCB with others: below, or above, each of them by a factor."""
+    """A comparison of Con-UCB with others: below, or above, each of them by a factor.
+
+    The policies of `allies` are compared with the others in the same way.
+    """
 
     metric: str
     others: tuple[str, ...]
     is_below: bool = True
     factor: float = 1.0
+    allies: tuple[str, ...] = ()
 
     def __call__(self, results: Results, label: str) -> Judgement:
         """Judge the Con-UCB of `label`; undecided if one of the others was not run."""
         setting = Setting.of(results)
-        verdicts, parts = [], []
+
+        def was_run(name: str) -> bool:
+            return bool(setting.labels_of_policy(results.labels, name))
+
+        def evidence(name: str) -> str:
+            if not was_run(name):
+                return f"{style.display_name(name)} was not run"
+            found = setting.labels_of_policy(results.labels, name)[0]
+            return final_evidence(results, self.metric, found)
+
+        verdicts = []
         for name in self.others:
-            labels = setting.labels_of_policy(results.labels, name)
-            if not labels:
-                verdicts.append(Verdict.UNKNOWN)
-                parts.append(f"{style.display_name(name)} was not run")
-                continue
-            pair = (label, labels[0]) if self.is_below else (labels[0], label)
-            verdicts.append(judge_below(results, self.metric, *pair, self.factor))
-            parts.append(final_evidence(results, self.metric, labels[0]))
-        own = final_evidence(results, self.metric, label)
+            for ally in (None, *self.allies):
+                if not was_run(name) or (ally is not None and not was_run(ally)):
+                    verdicts.append(Verdict.UNKNOWN)
+                    continue
+                other = setting.labels_of_policy(results.labels, name)[0]
+                own = label if ally is None else setting.labels_of_policy(results.labels, ally)[0]
+                pair = (own, other) if self.is_below else (other, own)
+                verdicts.append(judge_below(results, self.metric, *pair, self.factor))
+        ours = [final_evidence(results, self.metric, label), *map(evidence, self.allies)]
         note = "; one run has no interval" if results.n_runs == 1 else ""
-        return Judgement(all_of(verdicts), f"{own} against {', '.join(parts)}{note}")
+        theirs = ", ".join(map(evidence, self.others))
+        return Judgement(all_of(verdicts), f"{' and '.join(ours)} against {theirs}{note}")
 
 
 WITH_FLOOR = tuple(name for name in style.BASELINES if name not in style.FLOORLESS)
+
+COUPONS, ADS, COURSES = "coupon-purchase", "ad-clicks", "edx-course"
+EVERYWHERE = (COUPONS, ADS, COURSES)
 
 CLAIMS = (
     Claim(
         "regret below LExp's",
         "The regret of Con-UCB is below LExp's",
         Comparison("regret", WITH_FLOOR),
-        is_ordering=True,
+        stated_about=EVERYWHERE,
+    ),
+    Claim(
+        "reward above LExp's",
+        "The reward of Con-UCB is above LExp's",
+        Comparison("reward", WITH_FLOOR, is_below=False),
+        stated_about=EVERYWHERE,
     ),
     Claim(
         "lowest violation",
         "Con-UCB has the lowest violation of the four algorithms",
         Comparison("violation", style.BASELINES),
-        is_ordering=True,
+        stated_about=EVERYWHERE,
     ),
     Claim(
         "largest ratio",
         "Con-UCB has the largest ratio of reward to violation",
         Comparison("ratio", style.BASELINES, is_below=False),
-        is_ordering=True,
+        stated_about=EVERYWHERE,
     ),
     Claim(
-        "less revenue than CUCB and Exp3.M",
-        "CUCB and Exp3.M earn more than Con-UCB",
-        Comparison("reward", style.FLOORLESS),
+        "more revenue without a floor",
+        "CUCB and Exp3.M earn more than Con-UCB and LExp",
+        Comparison("reward", style.FLOORLESS, allies=WITH_FLOOR),
+        stated_about=(COUPONS,),
     ),
     Claim(
-        "huge violations of CUCB and Exp3.M",
+        "huge violations without a floor",
         f"The violations of CUCB and Exp3.M are huge (here: over {HUGE:g} times Con-UCB's)",
         Comparison("violation", style.FLOORLESS, factor=HUGE),
+        stated_about=(COUPONS,),
     ),
     Claim(
         "sub-linear regret",
@@ -256,149 +286,8 @@ CLAIMS = (
         partial(judge_sub_linear, metric="regret"),
     ),
     Claim(
-        "sub-linear violation",
-        "Con-UCB's violation, summed round by round, grows sub-linearly",
-        partial(judge_sub_linear, metric="violation"),
-    ),
-    Claim(
         "sub-linear shortfall",
         "Con-UCB's shortfall, which the theorem bounds, grows sub-linearly",
         partial(judge_sub_linear, metric="shortfall"),
     ),
 )
-
-
-VERBS: Mapping[Verdict, tuple[str, str]] = {
-    Verdict.HOLDS: ("holds", "hold"),
-    Verdict.FAILS: ("fails", "fail"),
-    Verdict.UNKNOWN: ("is undecided", "are undecided"),
-}
-
-
-def conclude(findings: Sequence[Finding], settings: Sequence[Setting]) -> list[str]:
-    """Return the paragraphs of the conclusion."""
-    if not findings:
-        return ["Con-UCB was not run, so none of the paper's claims can be judged."]
-    scales = sorted({finding.scale for finding in findings}, reverse=True)
-    return [
-        _about_ordering(scales, findings),
-        *(_about_scale(scale, findings) for scale in scales),
-        _about_bound(settings),
-        *_about_data(settings),
-    ]
-
-
-def _about_scale(scale: float, findings: Sequence[Finding]) -> str:
-    """State which claims hold everywhere, which nowhere, and where the others hold."""
-    ours = [finding for finding in findings if finding.scale == scale]
-    verdicts = {
-        claim: {
-            finding.setting.short_heading: finding.verdict
-            for finding in ours
-            if finding.claim is claim
-        }
-        for claim in CLAIMS
-    }
-    n_settings = len({finding.setting.short_heading for finding in ours})
-    where = (
-        f"on all {n_settings} data sets"
-        if n_settings > 1
-        else f"on {ours[0].setting.short_heading}"
-    )
-    parts = []
-    for verdict, (of_one, of_many) in VERBS.items():
-        agreed = [claim.name for claim, said in verdicts.items() if set(said.values()) == {verdict}]
-        if agreed:
-            verb = of_one if len(agreed) == 1 else of_many
-            parts.append(f"{len(agreed)} {verb} {where} ({'; '.join(agreed)})")
-    mixed = [
-        _about_mixed(claim, said) for claim, said in verdicts.items() if len(set(said.values())) > 1
-    ]
-    if not parts:
-        parts = ["none has the same verdict on all data sets"]
-    opening = f"Of the {len(CLAIMS)} claims, with {scale_phrase(scale)}, {_listed(parts)}."
-    return " ".join([opening, *mixed])
-
-
-def _about_mixed(claim: Claim, said: Mapping[str, Verdict]) -> str:
-    parts = []
-    for verdict in Verdict:
-        titles = [title for title, one in said.items() if one is verdict]
-        if titles:
-            parts.append(f"{verdict.value} on {_listed(titles)}")
-    return f"The claim of {claim.name} {', '.join(parts[:-1])} and {parts[-1]}."
-
-
-def _about_ordering(scales: Sequence[float], findings: Sequence[Finding]) -> str:
-    """State where Con-UCB is better than the others, as the paper reports."""
-    if all(one.verdict is Verdict.UNKNOWN for one in findings if one.claim.is_ordering):
-        return "Whether the paper's ordering of the algorithms is reproduced is undecided."
-    parts = []
-    for scale in scales:
-        ordering = [
-            finding for finding in findings if finding.scale == scale and finding.claim.is_ordering
-        ]
-        settings = list(dict.fromkeys(finding.setting for finding in ordering))
-        whole = _titles(
-            setting
-            for setting in settings
-            if all(
-                finding.verdict is Verdict.HOLDS
-                for finding in ordering
-                if finding.setting is setting
-            )
-        )
-        if len(whole) == len(settings):
-            where = f"on all {len(whole)} data sets" if len(whole) > 1 else f"on {whole[0]}"
-        else:
-            where = f"on {_listed(whole)} only" if whole else "on no data set"
-        parts.append(f"with {scale_phrase(scale)} {where}")
-    return f"The paper's ordering of the algorithms is fully reproduced {'; '.join(parts)}."
-
-
-def _about_bound(settings: Sequence[Setting]) -> str:
-    empty = [setting for setting in settings if setting.theorem_bound >= setting.trivial_bound]
-    if not empty:
-        return "The theorem's bound is below L·T on every data set, so it is informative here."
-    numbers = [
-        f"{setting.short_heading}: {style.readable(setting.theorem_bound)} "
-        f"against {style.readable(setting.trivial_bound)}"
-        for setting in empty
-    ]
-    return (
-        "The theorem's bound, made explicit, is above L·T, which no policy can exceed, so it is "
-        f"not informative at this horizon ({'; '.join(numbers)})."
-    )
-
-
-def _about_data(settings: Sequence[Setting]) -> list[str]:
-    look_alikes = _titles(setting for setting in settings if setting.is_look_alike)
-    unkept = _titles(setting for setting in settings if setting.is_floor_infeasible)
-    slack = _titles(
-        setting for setting in settings if setting.config["optimum"].get("status") == "slack"
-    )
-    said = []
-    if look_alikes:
-        said.append(
-            f"Look-alike data ({_listed(look_alikes)}) resemble the paper's in size and shape; "
-            "what holds on them need not hold on the originals."
-        )
-    if slack:
-        said.append(
-            f"On {_listed(slack)} the floor is slack: it costs nothing, so these results do not "
-            "test the floor program."
-        )
-    if unkept:
-        said.append(
-            f"On {_listed(unkept)} no page reaches the floor: regret is relative to the most "
-            "clicked page, and violation and shortfall grow for every policy."
-        )
-    return said
-
-
-def _titles(settings: Iterable[Setting]) -> list[str]:
-    return [setting.short_heading for setting in settings]
-
-
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

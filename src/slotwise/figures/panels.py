@@ -13,6 +13,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from slotwise import metrics
+from slotwise.environments.datasets import DATASETS, Loader
 from slotwise.errors import InvalidInput
 from slotwise.figures import style
 from slotwise.selection.confidence import paper_gamma
@@ -99,6 +100,20 @@ class Setting:
     def short_heading(self) -> str:
         """The data set's name with the floor, for sentences that name many."""
         return f"{self.name} ({self._floors_in_words})"
+
+    @property
+    def original(self) -> str:
+        """The name of the loader whose files the data set is, or resembles."""
+        return str(self.config["dataset"].get("original", self.name))
+
+    @property
+    def has_papers_floor(self) -> bool:
+        """Whether the floor is the paper's, or stands for it where no page reaches that."""
+        entry = DATASETS.get(self.original)
+        if not isinstance(entry, Loader) or entry.page is None:
+            return False
+        floor = self.config["dataset"].get("instead_of_floor", self.config["click_floor"])
+        return bool(floor == entry.page.click_floor)
 
     @property
     def optimum(self) -> float:
@@ -193,12 +208,21 @@ class Setting:
         return metrics.trivial_bound(self.config["n_slots"], self.config["n_rounds"])
 
     @property
+    def views_at_one(self) -> float:
+        """The page views of a link for which Con-UCB's bound is 1 with the printed γ: 2γ."""
+        config = self.config
+        n_links, n_rounds = config["n_links"], config["n_rounds"]
+        return 2 * paper_gamma(n_links, n_rounds, config["failure_probability"])
+
+    @property
+    def mean_views(self) -> float:
+        """The page views that a link has on average over all rounds."""
+        return float(self.config["n_slots"] * self.config["n_rounds"] / self.config["n_links"])
+
+    @property
     def start_sentence(self) -> str:
         """How long Con-UCB's bounds stay at 1, compared with how often a link can be shown."""
-        config = self.config
-        n_links, n_slots, n_rounds = (config[key] for key in ("n_links", "n_slots", "n_rounds"))
-        showings = 2 * paper_gamma(n_links, n_rounds, config["failure_probability"])
-        share = n_slots * n_rounds / n_links
+        showings, share = self.views_at_one, self.mean_views
         verdict = "so many bounds stay at 1" if share < showings else "so most bounds fall below 1"
         return (
             f"{self.heading}: at the printed γ the bound of a link is 1 for its first "
@@ -268,28 +292,19 @@ class Panel:
     """The share of the rounds, from the start, that is left out because the metric is noise."""
 
 
-PANELS = (
-    Panel(
-        "regret",
-        "Cumulative regret",
-        "revenue missed relative to the best mix that keeps the floor",
-        left_out=style.FLOORLESS,
-    ),
-    Panel("violation", "Cumulative violation", "clicks below the floor, summed over rounds"),
-    Panel(
-        "reward",
-        "Cumulative compound reward",
-        "total revenue; dotted: expectation of the best mix",
-        has_optimal_line=True,
-    ),
-    Panel(
-        "ratio",
-        "Reward / violation",
-        "revenue per click below the floor",
-        first_share=0.02,
-    ),
-    Panel("shortfall", "Shortfall", "clicks missing in total, which the theorem bounds"),
+PARTICULARS: Mapping[str, Mapping[str, Any]] = {
+    "regret": {"left_out": style.FLOORLESS},
+    "reward": {"has_optimal_line": True},
+    "ratio": {"first_share": 0.02},
+}
+"""What is special about the panels of some metrics."""
+
+PANELS = tuple(
+    Panel(name, one.title, one.meaning, **PARTICULARS.get(name, {}))
+    for name, one in metrics.METRICS.items()
+    if one.has_panel
 )
+"""The panels of the figure of an experiment: the paper's four, then the shortfall."""
 
 
 def panel_of(metric: str) -> Panel:

@@ -18,20 +18,23 @@ from slotwise.figures.canvas import USUAL_FORMATS, dark_rules, rendered, themed_
 from slotwise.figures.claims import (
     CLAIMS,
     SUB_LINEAR_BELOW,
-    Claim,
     Finding,
-    conclude,
     findings_of,
     quick_look_note,
     scale_phrase,
     with_interval,
 )
-from slotwise.figures.panels import Setting
+from slotwise.figures.conclusion import GammaRange, Judged, conclude, judge
+from slotwise.figures.panels import PANELS, Setting
 from slotwise.figures.result_figures import draw_experiment, draw_sweep, is_sweep
 from slotwise.policies import default_policy
 from slotwise.simulation.results import Results
 
-METRICS = ("regret", "shortfall")
+COMPARED = tuple(name for name, one in metrics.METRICS.items() if one.is_bounded)
+"""The metrics by which other policies are compared with Con-UCB."""
+
+TABLED = tuple(panel.metric for panel in PANELS)
+"""The metrics of the tables of final values."""
 
 Rows = list[tuple[str, list[str]]]
 """A table: the name of each row, and its cells."""
@@ -60,14 +63,11 @@ def _compared(results: Results, setting: Setting, label: str) -> list[str]:
     ours = setting.labels_of_policy(results.labels, style.SUBJECT)
     best = min(ours, key=lambda one: results.final(one, "regret").mean())
     cells = []
-    for metric in METRICS:
+    for metric in COMPARED:
         means = [float(results.final(one, metric).mean()) for one in (label, best)]
         own, theirs = map(style.measured, means)
         cells += [own, f"{theirs} ({style.display_name(best)})"]
     return cells
-
-
-TABLE_METRICS = ("regret", "violation", "shortfall", "reward", "ratio")
 
 
 @dataclass(frozen=True)
@@ -92,6 +92,43 @@ class Chapter:
         )
 
 
+class ClaimsTable(NamedTuple):
+    """With which γ each claim holds on each data set; None where it is not in this table."""
+
+    headings: list[str]
+    rows: list[tuple[str, list[GammaRange | None]]]
+
+
+def stated_claims(judged: Sequence[Judged]) -> ClaimsTable:
+    """Return the table of what the paper states, and a last row for all of it together."""
+    papers = [each for each in judged if each.stated]
+    rows: list[tuple[str, list[GammaRange | None]]] = [
+        (
+            claim.sentence,
+            [each.range_of(claim) if claim in each.stated else None for each in papers],
+        )
+        for claim in CLAIMS
+        if any(claim in each.stated for each in papers)
+    ]
+    if papers:
+        rows.append(("All of these together", [each.range_of(*each.stated) for each in papers]))
+    return ClaimsTable([each.setting.heading for each in papers], rows)
+
+
+def unstated_claims(judged: Sequence[Judged]) -> ClaimsTable:
+    """Return the table of the claims on data sets about which the paper does not state them."""
+    rows: list[tuple[str, list[GammaRange | None]]] = [
+        (
+            claim.sentence,
+            [None if claim in each.stated else each.range_of(claim) for each in judged],
+        )
+        for claim in CLAIMS
+    ]
+    return ClaimsTable(
+        [each.setting.heading for each in judged], [row for row in rows if any(row[1])]
+    )
+
+
 @dataclass(frozen=True)
 class ReportPage:
     """A whole report."""
@@ -99,6 +136,7 @@ class ReportPage:
     chapters: list[Chapter]
     sweeps: list[Chapter]
     beside: dict[str, Rows]
+    judged: list[Judged]
     headline: str
     """The sentence of the conclusion that is not folded."""
     conclusion: list[str]
@@ -110,25 +148,14 @@ class ReportPage:
         return quick_look_note(chapter.results for chapter in self.chapters)
 
     @property
-    def claims(self) -> tuple[Claim, ...]:
-        """The claims, in the paper's order."""
-        return CLAIMS
+    def stated(self) -> ClaimsTable:
+        """What the paper states."""
+        return stated_claims(self.judged)
 
     @property
-    def columns(self) -> list[tuple[str, list[tuple[str, dict[str, Finding]]]]]:
-        """The table of verdicts: for each data set and scale of γ, the findings by claim."""
-        found = []
-        for chapter in self.chapters:
-            labels = dict.fromkeys(finding.label for finding in chapter.findings)
-            scales = []
-            for label in labels:
-                ours = [finding for finding in chapter.findings if finding.label == label]
-                by_claim = {finding.claim.name: finding for finding in ours}
-                phrase = scale_phrase(ours[0].scale).removeprefix("the ")
-                scales.append((phrase, by_claim))
-            if scales:
-                found.append((chapter.setting.heading, scales))
-        return found
+    def unstated(self) -> ClaimsTable:
+        """The same claims where the paper does not state them."""
+        return unstated_claims(self.judged)
 
     @property
     def is_drawn_from_look_alikes(self) -> bool:
@@ -141,9 +168,9 @@ def gather(results: Sequence[Results], sweeps: Sequence[Results]) -> ReportPage:
     names = _distinct_names([*results, *sweeps])
     found = [_chapter(each, name) for each, name in zip([*results, *sweeps], names, strict=True)]
     chapters, swept = found[: len(results)], found[len(results) :]
-    findings = [finding for chapter in chapters for finding in chapter.findings]
-    headline, *rest = conclude(findings, [chapter.setting for chapter in chapters])
-    return ReportPage(chapters, swept, compare_beside(results), headline, rest)
+    judged = judge([*results, *sweeps])
+    headline, *rest = conclude(judged, [chapter.setting for chapter in chapters])
+    return ReportPage(chapters, swept, compare_beside(results), judged, headline, rest)
 
 
 def _chapter(results: Results, figure_name: str) -> Chapter:
@@ -154,7 +181,7 @@ def _chapter(results: Results, figure_name: str) -> Chapter:
         figure_name=figure_name,
         facts=_facts(setting),
         rows=[
-            (setting.marked_name(label), [_final(results, label, name) for name in TABLE_METRICS])
+            (setting.marked_name(label), [_final(results, label, name) for name in TABLED])
             for label in results.labels
         ],
         bound_rows=_bound_rows(results, setting),
@@ -311,7 +338,7 @@ def write_report(
     html, markdown = directory / "report.html", directory / "report.md"
     shared = {
         "page": page,
-        "metrics": TABLE_METRICS,
+        "metrics": TABLED,
         "scale_phrase": scale_phrase,
         "sub_linear_below": SUB_LINEAR_BELOW,
     }

@@ -24,6 +24,7 @@ from slotwise.figures.canvas import (
     save_figure,
     write_frame,
 )
+from slotwise.figures.conclusion import common_range, judge
 from slotwise.figures.panels import (
     PANELS,
     Panel,
@@ -36,7 +37,7 @@ from slotwise.figures.panels import (
 from slotwise.simulation.results import Results
 
 SIZE_INCHES = (13.6, 8.3)
-COLUMNS = {name: name for name in ("regret", "violation", "shortfall", "ratio")}
+COLUMNS = {panel.metric: panel.metric for panel in PANELS}
 MAX_ROWS = 11
 
 
@@ -224,7 +225,9 @@ def _floor_panels(name: str, setting: Setting) -> tuple[Panel, Panel]:
 
 SWEEP_SIZE_INCHES = (13.6, 4.7)
 MIN_SCALES = 4
-SWEPT_METRICS = ("regret", "violation", "shortfall")
+SWEPT_PANELS = tuple(panel for panel in PANELS if metrics.METRICS[panel.metric].is_loss)
+EDGE = 1.12
+"""The factor by which a range of γ is shaded beyond its ends, so that single points are seen."""
 CLOSEST_TICKS = 0.14
 """Tick labels closer than this share of the axis would overlap."""
 
@@ -238,7 +241,8 @@ def draw_sweep(results: Results) -> Figure:
     """Draw final regret, violation and shortfall of Con-UCB against `gamma_scale`.
 
     The printed γ is on the left of a log axis and smaller values are to the right, with 95 %
-    intervals. Policies without γ are horizontal lines.
+    intervals. Policies without γ are horizontal lines. Shaded: the γ with which all of the paper's
+    statements about this data set hold.
     """
     swept = _swept(results)
     if len({*swept.values()}) < 2:
@@ -250,10 +254,37 @@ def draw_sweep(results: Results) -> Figure:
         grid = figure.add_gridspec(
             1, 3, left=0.0404, right=0.92, top=0.7, bottom=0.185, wspace=0.46
         )
-        for place, metric in enumerate(SWEPT_METRICS):
-            _draw_panel(figure.add_subplot(grid[0, place]), panel_of(metric), results, swept)
+        shaded = _holding(results)
+        for place, panel in enumerate(SWEPT_PANELS):
+            axes = figure.add_subplot(grid[0, place])
+            _draw_panel(axes, panel, results, swept)
+            _shade(axes, shaded, [*swept.values()])
         write_frame(figure, setting, setting.figure_title)
     return figure
+
+
+def _holding(results: Results) -> tuple[float, ...]:
+    """Return the scales at which all of the paper's statements about the data set hold."""
+    return common_range(judge([results]))
+
+
+def _shade(axes: Axes, holding: Sequence[float], scales: Sequence[float]) -> None:
+    """Shade the scales where the statements hold; each reaches half-way to its neighbours."""
+    ordered = sorted(scales, reverse=True)
+    for place, scale in enumerate(ordered):
+        if scale not in holding:
+            continue
+        before = ordered[place - 1] if place else scale
+        after = ordered[place + 1] if place + 1 < len(ordered) else scale
+        span = [math.sqrt(scale * before), math.sqrt(scale * after)]
+        if before not in holding:
+            span[0] = scale * EDGE
+        if after not in holding or after == scale:
+            span[1] = scale / EDGE
+        axes.axvspan(*span, color=style.KNOWN[style.SUBJECT].stroke.colour, alpha=0.07, linewidth=0)
+    if holding:
+        look = {"fontsize": 7.5, "color": style.MUTED, "ha": "right", "va": "top"}
+        style.write(axes, (0.985, 0.985), "shaded: all statements of the paper hold", **look)
 
 
 def _swept(results: Results) -> dict[str, float]:
@@ -330,12 +361,10 @@ def _dress(axes: Axes, scales: Floats, lowest: float) -> None:
 
 
 def _readable_ticks(scales: Floats) -> list[float]:
-    """Return the scales that get a tick: both ends, 1/72, then those that fit."""
+    """Return the scales that get a tick: both ends, then those that fit."""
     distinct = np.unique(scales)[::-1]
     width = math.log(distinct[0] / distinct[-1])
-    wanted = [distinct[0], distinct[-1]]
-    wanted += [scale for scale in distinct if math.isclose(scale, 1 / 72)]
-    wanted += list(distinct)
+    wanted = [distinct[0], distinct[-1], *distinct]
     chosen: list[float] = []
     for scale in wanted:
         if all(abs(math.log(scale / other)) > CLOSEST_TICKS * width for other in chosen):
@@ -349,7 +378,11 @@ WIDTHS = {"column": 3.5, "text": 7.2, "wide": 13.6}
 AXES = ("none", "x", "y", "both")
 """Which axes are logarithmic."""
 
-PANEL_HEIGHT, LABEL_WIDTH = 2.6, 1.05
+USUAL_PANELS = tuple(name for name, one in metrics.METRICS.items() if one.is_bounded)
+
+PLOT_HEIGHT, LABEL_WIDTH = 1.72, 1.05
+ABOVE_PLOT, BELOW_PLOT, NOTE_HEIGHT = 0.32, 0.46, 0.16
+"""Inches of a row of panels: the plot, what is above and below it, and a note below the axis."""
 LABEL_MARGIN = 0.04
 SMALLEST_PANEL = 2.2
 
@@ -378,21 +411,25 @@ class Layout:
 
 
 def draw_panels(
-    results: Results, metrics: Sequence[str] = (), layout: Layout | None = None
+    results: Results, chosen: Sequence[str] = (), layout: Layout | None = None
 ) -> Figure:
     """Draw one panel for each metric, as many in a row as fit the width.
 
-    Without metrics: regret and shortfall.
+    Without chosen metrics: those that the theorem bounds, regret and shortfall.
     """
     layout = layout or Layout()
-    panels = [_chosen_panel(metric, results) for metric in metrics or ("regret", "shortfall")]
+    panels = [_chosen_panel(name, results) for name in chosen or USUAL_PANELS]
     width = WIDTHS[layout.width]
     n_columns = min(len(panels), max(1, int(width / (SMALLEST_PANEL + LABEL_WIDTH))))
-    n_rows = -(-len(panels) // n_columns)
     setting = Setting.of(results)
     title = setting.figure_title if layout.title is None else layout.title
-    title_height = 0.2 if title else 0.0
-    height = PANEL_HEIGHT * n_rows + title_height
+    rows = [panels[first : first + n_columns] for first in range(0, len(panels), n_columns)]
+    below = [
+        BELOW_PLOT + NOTE_HEIGHT * any(labels_of(panel, results)[1] for panel in row)
+        for row in rows
+    ]
+    heights = [ABOVE_PLOT + PLOT_HEIGHT + margin for margin in below]
+    height = sum(heights) + (0.3 if title else 0.0)
     with house_style():
         figure = ShownFigure(figsize=(width, height))
         cell = width / n_columns
@@ -401,9 +438,9 @@ def draw_panels(
             axes = figure.add_axes(
                 (
                     (cell * column + 0.55) / width,
-                    (PANEL_HEIGHT * (n_rows - 1 - row) + 0.65) / height,
+                    (sum(heights[row + 1 :]) + below[row]) / height,
                     (cell - 0.55 - LABEL_WIDTH) / width,
-                    (PANEL_HEIGHT - 1.2) / height,
+                    PLOT_HEIGHT / height,
                 )
             )
             draw_panel(axes, panel, results, layout.log)

@@ -46,6 +46,7 @@ RC: Mapping[str, object] = {
     "lines.linewidth": 1.8,
     "lines.solid_capstyle": "round",
     "path.simplify": True,
+    "pdf.fonttype": 42,  # TrueType: publishers refuse the Type 3 fonts of matplotlib's default
     "svg.fonttype": "path",
     "svg.hashsalt": "slotwise",  # fixes the ids of elements, so that files are reproducible
     "text.color": INK,
@@ -128,8 +129,9 @@ def write(axes: Axes, place: tuple[float, float], text: str, **look: Any) -> Non
 
 
 def write_heading(axes: Axes, title: str, meaning: str) -> None:
-    """Write the title of a panel and its explanation above it."""
-    write(axes, (0, 1.125), title, fontsize=11, fontweight="bold", va="bottom")
+    """Write the title of a panel and its explanation above it; without one it is close above."""
+    height = 1.125 if meaning else 1.045
+    write(axes, (0, height), title, fontsize=11, fontweight="bold", va="bottom")
     write(axes, (0, 1.055), meaning, fontsize=8.5, color=MUTED, va="bottom")
 
 
@@ -175,7 +177,7 @@ ORACLE = "oracle"
 KNOWN: Mapping[str, KnownPolicy] = {
     ORACLE: KnownPolicy("oracle x*", Stroke("#4a5560", (4, 2))),
     SUBJECT: KnownPolicy("Con-UCB", Stroke(BLUE), is_in_paper=True),
-    "con-ucb/72": KnownPolicy("Con-UCB γ/72", Stroke("#2b9fe0", (7, 1.6))),
+    "con-ucb/1440": KnownPolicy("Con-UCB γ/1440", Stroke("#2b9fe0", (7, 1.6))),
     "lexp": KnownPolicy("LExp", Stroke(VERMILION), is_in_paper=True),
     "cucb": KnownPolicy("CUCB", Stroke("#e69f00"), is_in_paper=True, ignores_floor=True),
     "exp3-m": KnownPolicy("Exp3.M", Stroke("#009e73"), is_in_paper=True, ignores_floor=True),

@@ -34,13 +34,13 @@ from slotwise.selection.page_order import (
 from slotwise.selection.page_rules import PageRules
 from slotwise.selection.passes import total_of
 
-TOTAL, VIOLATION, DEFICIT = range(3)
+KINDS = TOTAL, VIOLATION, DEFICIT = tuple(range(3))
 """What is recorded of every level, and of every floor on a rate, at a checkpoint."""
 
 VISITORS, CHANCE = range(2)
 """Streams of random numbers of a run: all its policies meet the same visitors."""
 
-SHOWN, SETTLED, CLICKED = range(3)
+LINK_COUNTS = SHOWN, SETTLED, CLICKED = tuple(range(3))
 """What is counted of links whose rules have goals: views, those whose clicks are known, clicks."""
 
 NONE = -1
@@ -113,11 +113,11 @@ def _new_buffers(problem: Problem, environment: Environment, checkpoints: Whole)
         rates=np.array([floor.rate for floor in on_rates], np.float64),
         rate_levels=np.array([floor.level for floor in on_rates], np.int64),
         page=np.zeros(n_levels),
-        totals=np.zeros((3, n_kept)),
+        totals=np.zeros((len(KINDS), n_kept)),
         checkpoints=checkpoints,
-        record=np.zeros((3, n_kept, len(checkpoints))),
+        record=np.zeros((len(KINDS), n_kept, len(checkpoints))),
         rules=simulated_rules(problem).for_page(None).rules if problem.rules else (),
-        of_links=np.zeros((3, 0)),
+        of_links=np.zeros((len(LINK_COUNTS), 0)),
     )
 
 
@@ -282,7 +282,7 @@ def _playing(
                     )
                     old = buffers.next_due[level, old]
             if round_number == buffers.checkpoints[next_checkpoint]:
-                for kind in range(3):
+                for kind in range(totals.shape[0]):
                     for kept in range(totals.shape[1]):
                         buffers.record[kind, kept, next_checkpoint] = totals[kind, kept]
                 next_checkpoint += 1
@@ -346,7 +346,7 @@ def play_paced(
     the next part's pages. The problem must have rules, too.
     """
     buffers = _new_buffers(problem, environment, ends[-1:])
-    buffers = buffers._replace(of_links=np.zeros((3, problem.n_links)))
+    buffers = buffers._replace(of_links=np.zeros((len(LINK_COUNTS), problem.n_links)))
     play, first_round = _player(policy, environment, problem, int(ends[-1]), seed, 0), 1
     for end in ends.tolist():
         play(

@@ -294,6 +294,7 @@ class ExperimentFile(Section):
                 failure_probability=data.failure_probability,
                 dataset={
                     "name": data.name,
+                    "original": self.original or data.name,
                     "title": data.title,
                     "look_alike": data.look_alike,
                     "source": data.source,

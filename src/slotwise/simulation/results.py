@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import html
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,12 +69,13 @@ def quantities_of(
     return {name: np.asarray(values) for name, values in quantities.items()}
 
 
-HTML_METRICS = ("regret", "shortfall", "violation", "reward", "clicks")
+IN_TABLES = tuple(name for name, one in metrics.METRICS.items() if one.in_tables)
+"""The metrics of a table of final values."""
 
 
 def html_table(results: Results) -> str:
     """Return the final means with 95 % intervals as an HTML table."""
-    shown = [name for name in results.metrics if name in HTML_METRICS or ":" in name]
+    shown = [name for name in results.metrics if name in IN_TABLES or ":" in name]
     head = "".join(f"<th>{html.escape(name)}</th>" for name in shown)
     rows = []
     for label in results.labels:
@@ -88,16 +90,31 @@ def html_table(results: Results) -> str:
 
 
 def _cell(results: Results, label: str, metric: str) -> str:
-    mean, low, high = map(float, metrics.mean_interval(results.final(label, metric)))
-    return f"{mean:,.4g}" if low == high else f"{mean:,.4g} ({low:,.4g} to {high:,.4g})"
+    return with_half_width(*map(float, metrics.mean_interval(results.final(label, metric))))
+
+
+def with_half_width(mean: float, low: float, high: float) -> str:
+    """Return a mean and the half-width of its interval, both with two digits of the latter.
+
+    >>> with_half_width(24_321.7, 24_298.1, 24_345.3), with_half_width(1.0, 1.0, 1.0)
+    ('24,322 ± 24', '1.0000')
+    >>> with_half_width(math.inf, 2.0, math.inf)
+    'inf (2 to inf)'
+    """
+    half = (high - low) / 2
+    if not math.isfinite(half) or not math.isfinite(mean):
+        return f"{mean:,.4g}" if low == high else f"{mean:,.4g} ({low:,.4g} to {high:,.4g})"
+    size = half or abs(mean) / 1_000
+    digits = 0 if size <= 0 else min(6, max(0, 1 - math.floor(math.log10(size))))
+    return f"{mean:,.{digits}f}" if half == 0 else f"{mean:,.{digits}f} ± {half:,.{digits}f}"
 
 
 Totals = Mapping[str, Mapping[str, Floats]]
 
-QUANTITIES = ("reward", "clicks", "violation", "deficit")
+QUANTITIES = tuple(name for name, one in metrics.METRICS.items() if one.is_recorded)
+"""The totals that every results file has."""
 OF_VALUES = ("rounds:", "clicks:", "reward:")
 """How the names of quantities of a feature value begin."""
-METRICS = ("regret", "reward", "clicks", "violation", "shortfall", "deficit", "ratio")
 
 
 class Curve(NamedTuple):
@@ -117,6 +134,29 @@ class SummaryRow(NamedTuple):
     mean: float
     low: float
     high: float
+
+
+class Summary(tuple[SummaryRow, ...]):
+    """Rows of final values; printed, one line each.
+
+    >>> Summary([SummaryRow("lexp", "regret", 1234.5, 1200.0, 1269.0)])
+    policy  metric  mean and 95 % interval
+    lexp    regret              1,234 ± 34
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        """Return the rows as a table."""
+        head = ("policy", "metric", "mean and 95 % interval")
+        rows = [head, *((row.label, row.metric, with_half_width(*row[2:])) for row in self)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        return "\n".join(
+            f"{label:<{widths[0]}}  {metric:<{widths[1]}}  {value:>{widths[2]}}"
+            for label, metric, value in rows
+        )
+
+    __str__ = __repr__
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +198,7 @@ class Results:
     @property
     def metrics(self) -> tuple[str, ...]:
         """The metrics that `final` and `curve` take."""
-        return (*METRICS, *self._level_metrics())
+        return (*metrics.METRICS, *self._level_metrics())
 
     @property
     def n_runs(self) -> int:
@@ -186,12 +226,9 @@ class Results:
         if metric not in self.metrics:
             raise UnknownName(f"unknown metric {metric!r}; known: {', '.join(self.metrics)}")
         totals = self.totals[label]
-        if metric == "regret":
-            return metrics.regret(self.rounds, self.config["optimum"]["value"], totals["reward"])
-        if metric == "shortfall":
-            return metrics.shortfall(self.rounds, self.config["click_floor"], totals["clicks"])
-        if metric == "ratio":
-            return metrics.ratio(totals["reward"], totals["violation"])
+        if metric in metrics.METRICS:
+            optimum, floor = self.config["optimum"]["value"], self.config["click_floor"]
+            return metrics.METRICS[metric].of(metrics.Measured(self.rounds, optimum, floor, totals))
         if metric.startswith("shortfall:"):
             level = metric.removeprefix("shortfall:")
             floor = self.config["floors"].get(
@@ -200,9 +237,12 @@ class Results:
             return metrics.shortfall(self.rounds, floor, totals[f"total:{level}"])
         return totals[metric]
 
-    def summary(self) -> tuple[SummaryRow, ...]:
-        """Return mean and interval of every metric of every policy after the last round."""
-        return tuple(
+    def summary(self) -> Summary:
+        """Return mean and interval of every metric of every policy after the last round.
+
+        It is a tuple of rows that prints as a table.
+        """
+        return Summary(
             SummaryRow(label, metric, *map(float, metrics.mean_interval(self.final(label, metric))))
             for label in self.labels
             for metric in self.metrics
@@ -234,7 +274,7 @@ class Results:
 
     def __str__(self) -> str:
         """Return the final means of every policy with their 95 % intervals as a short table."""
-        shown = [name for name in HTML_METRICS if name in self.metrics]
+        shown = [name for name in IN_TABLES if name in self.metrics]
         rows = [["policy", *shown]]
         rows += [[label, *(_cell(self, label, name) for name in shown)] for label in self.labels]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -244,7 +284,7 @@ class Results:
         ]
         runs = "1 run" if self.n_runs == 1 else f"{self.n_runs} runs"
         return "\n".join(
-            [f"after {self.n_rounds:,} rounds, mean of {runs} (95 % interval)", *lines]
+            [f"after {self.n_rounds:,} rounds, mean of {runs} ± 95 % interval", *lines]
         )
 
     __repr__ = __str__

@@ -6,12 +6,13 @@ Used by `simulated_log` and `cli`.
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,11 @@ from slotwise.problem import Problem, Rule, whole_number
 from slotwise.simulation.cluster import connected
 from slotwise.simulation.engine import is_machine_code
 from slotwise.simulation.experiment import Experiment, label_policies
-from slotwise.simulation.experiment_file import load_experiment, shipped_experiments
+from slotwise.simulation.experiment_file import (
+    ExperimentFile,
+    load_experiment,
+    shipped_experiments,
+)
 from slotwise.simulation.gathering import Gathering, Parts, Shard, play_missing
 from slotwise.simulation.results import Results
 
@@ -369,7 +374,12 @@ def notes_of(plan: Iterable[Planned]) -> list[str]:
 
 
 FIGURES = ("figure-1-coupon", "figure-2-ads", "figure-2-ads-binding", "figure-3-edx")
-SWEEPS = ("gamma-sweep-coupon", "gamma-sweep-ads-binding", "gamma-sweep-edx")
+SWEEPS = (
+    "gamma-sweep-coupon",
+    "gamma-sweep-ads",
+    "gamma-sweep-ads-binding",
+    "gamma-sweep-edx",
+)
 
 QUICK = {"n_rounds": 2_000, "n_runs": 6}
 """Sizes for a first look: about a minute instead of hours of processor time."""
@@ -387,7 +397,8 @@ def plan_paper(
 
     Results files lie in `out/results`. `n_runs` and `n_rounds` replace those of the experiment
     files; a sweep never has more runs than its own file says. `data` is the directory with the
-    original data sets; look-alikes are used where it does not have them.
+    original data sets; look-alikes are used where it does not have them. An experiment whose floor
+    no page reaches is followed by the same one with the highest round floor that can be kept.
     """
     given = {"n_runs": n_runs, "n_rounds": n_rounds}
     changes: dict[str, Any] = dict(QUICK) if is_quick else {}
@@ -399,8 +410,41 @@ def plan_paper(
         if name in SWEEPS:
             max_runs = load_experiment(shipped[name]).n_runs
             file = file.model_copy(update={"n_runs": min(file.n_runs, max_runs)})
-        plan.append(Planned(file.experiment(data), out / "results" / f"{name}.parquet"))
+        experiment = file.experiment(data)
+        plan.append(Planned(experiment, out / "results" / f"{name}.parquet"))
+        if experiment.optimum().status == "infeasible":
+            lower = with_feasible_floor(file, experiment, data)
+            floor = lower.problem.click_floor
+            plan.append(Planned(lower, out / "results" / f"{name}-floor-{floor:g}.parquet"))
     return plan
+
+
+def with_feasible_floor(
+    file: ExperimentFile, experiment: Experiment, data: Path | None
+) -> Experiment:
+    """Return the experiment of `file` with the highest round floor that a page can keep."""
+    asked, most = experiment.problem.click_floor, experiment.optimum().clicks
+    floor = highest_round_number(most)
+    note = (
+        f"no page of {experiment.dataset['title']} reaches the floor of {asked:g}: the most "
+        f"clicked one has {most:.4g} clicks; also run with a floor of {floor:g}"
+    )
+    changes = {"click_floor": floor, "title": f"{file.title}, floor {floor:g}"}
+    lower = file.model_copy(update=changes).experiment(data)
+    dataset = {**lower.dataset, "instead_of_floor": asked}
+    return replace(lower, dataset={**dataset, "notes": [*lower.dataset["notes"], note]})
+
+
+def highest_round_number(limit: float) -> float:
+    """Return the largest whole number up to `limit`; below 1, the largest with one digit.
+
+    >>> highest_round_number(9.28), highest_round_number(0.0347)
+    (9.0, 0.03)
+    """
+    if limit >= 1 or limit <= 0:
+        return float(math.floor(limit))
+    unit = 10.0 ** math.floor(math.log10(limit))
+    return round(math.floor(limit / unit) * unit, 12)
 
 
 def simulate_fitted(
