@@ -14,6 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 BIN := .venv/bin
 INSTALLED := .venv/installed-by-make
+EXPERIMENTS := .venv/experiments-installed-by-make
 PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
@@ -25,7 +26,12 @@ help: ## list the targets
 install: $(INSTALLED) ## set up .venv with everything development needs
 
 $(INSTALLED): pyproject.toml requirements-dev.lock scripts/set-up
-	scripts/set-up $(PYTHON)
+	scripts/set-up $(PYTHON) dev
+	@touch $@ $(EXPERIMENTS)
+
+# Only what `make paper` needs: a quarter of the packages. The rest is installed when a target needs it.
+$(EXPERIMENTS): pyproject.toml requirements-dev.lock scripts/set-up
+	scripts/set-up $(PYTHON) experiments
 	@touch $@
 
 system-packages: ## install what only tests need: browser, PostgreSQL, nginx (as root, with apt)
@@ -71,7 +77,7 @@ fuzz: $(INSTALLED) ## send the service 100,000 generated requests (CASES=)
 mutants: $(INSTALLED) ## plant 40 small faults and report which no test notices (COUNT=, ONLY=player)
 	$(BIN)/python -m tests.mutants --count $(COUNT) --only "$(ONLY)"
 
-paper: $(INSTALLED) ## reproduce the paper into paper/
+paper: $(EXPERIMENTS) ## reproduce the paper into paper/
 	$(BIN)/slotwise reproduce --out paper
 
 picture: $(INSTALLED) system-packages ## take the manual's picture of the dashboard anew

@@ -52,7 +52,7 @@ def write(tmp_path: Path) -> Path:
 def test_a_shipped_experiment_can_be_run(name: str) -> None:
     experiment = load_experiment(shipped_experiments()[name]).experiment()
     assert "oracle" in experiment.policies
-    assert experiment.optimum().status == ("slack" if name == "figure-2-ads" else "binding")
+    assert experiment.optimum().status == ("slack" if name.endswith("-ads") else "binding")
     assert experiment.n_rounds == (5_000 if name == "intervals" else 50_000)
 
 
@@ -73,14 +73,14 @@ def test_the_figures_have_the_papers_sizes(name: str, sizes: tuple[int, int, flo
     assert experiment.n_runs == 200
     assert list(experiment.policies) == [
         "con-ucb",
-        "con-ucb/72",
+        "con-ucb/1440",
         "lexp",
         "cucb",
         "exp3-m",
         "paced-bayes",
         "oracle",
     ]
-    for label, scale in (("con-ucb", 1.0), ("con-ucb/72", 1 / 72)):
+    for label, scale in (("con-ucb", 1.0), ("con-ucb/1440", 1 / 1440)):
         policy = experiment.policies[label]
         assert isinstance(policy, ConUCB)
         assert policy.gamma_scale == pytest.approx(scale)
@@ -386,3 +386,18 @@ def test_a_table_is_told_its_page_by_the_keys_of_the_file(write: Path, tmp_path:
     experiment = load_experiment(write).experiment(links)
     assert (experiment.problem.n_slots, experiment.problem.click_floor) == (2, 0.6)
     assert experiment.failure_probability == 0.05
+
+
+def test_an_experiment_names_its_own_table_next_to_it(write: Path, tmp_path: Path) -> None:
+    (tmp_path / "links.csv").write_text("click_rate,revenue_per_click\n0.5,0.1\n0.2,0.9\n0.1,1\n")
+    page = 'dataset = "rates"\ndata = "links.csv"\nn_slots = 2\nclick_floor = 0.6'
+    write.write_text(GOOD.replace('dataset = "coupon-like"', page))
+    experiment = load_experiment(write).experiment()
+    assert experiment.environment.rates(1)[0].tolist() == [0.5, 0.2, 0.1]
+    other = tmp_path / "other.csv"
+    other.write_text("click_rate,revenue_per_click\n0.7,0.1\n0.6,0.2\n")
+    replaced = load_experiment(write).experiment(other)
+    assert replaced.environment.rates(1)[0].tolist() == [0.7, 0.6]
+    write.write_text(write.read_text().replace("links.csv", "no.csv"))
+    with pytest.raises(InvalidConfig, match=r"`data`: no file or folder at .*no\.csv"):
+        load_experiment(write).experiment()

@@ -50,3 +50,30 @@ def test_a_note_that_several_experiments_share_is_said_once(tmp_path: Path) -> N
     notes = notes_of(plan_paper(tmp_path, tmp_path, n_runs=1, n_rounds=1))
     assert len(notes) == len(set(notes)) == 3
     assert all("look-alike used instead of" in note for note in notes)
+
+
+def test_a_floor_that_no_page_reaches_is_run_with_one_that_can_be_kept(tmp_path: Path) -> None:
+    header = (
+        "Institution,Course Number,Launch Date,Participants (Course Content Accessed),Certified"
+    )
+    audiences = [100_000, 60_000, *range(100, 200)]
+    rows = [f"MITx,{number},1/1/13,{audience},5" for number, audience in enumerate(audiences)]
+    (tmp_path / "appendix.csv").write_text("\n".join([header, *rows]) + "\n")
+    plan = plan_paper(tmp_path, tmp_path / "appendix.csv", n_runs=1, n_rounds=9)
+    floors = {
+        planned.path.stem: planned.experiment.problem.click_floor
+        for planned in plan
+        if "edx" in planned.path.stem
+    }
+    assert floors == {
+        "figure-3-edx": 10.0,
+        "figure-3-edx-floor-1": 1.0,
+        "gamma-sweep-edx": 10.0,
+        "gamma-sweep-edx-floor-1": 1.0,
+    }
+    lower = next(one.experiment for one in plan if one.path.stem == "figure-3-edx-floor-1")
+    assert lower.optimum().status != "infeasible"
+    assert lower.dataset["instead_of_floor"] == 10.0
+    assert "no page of edX-Course reaches the floor of 10: the most clicked one has 1." in "".join(
+        notes_of(plan)
+    )

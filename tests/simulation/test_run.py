@@ -7,12 +7,14 @@ import tracemalloc
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from slotwise.environments import Environment, LateFeedback
-from slotwise.errors import InvalidInput
+from slotwise.environments.datasets import load_dataset
+from slotwise.errors import InvalidInput, UnknownName
 from slotwise.policies import CUCB, ConUCB, Exp3M, FixedMix, LExp, Policy, Uniform
 from slotwise.problem import Problem
 from slotwise.simulation import Experiment, Results, cluster, oracle, run_experiment, simulate
@@ -270,3 +272,47 @@ def test_what_is_wrong_is_named(changes: dict[str, object], message: str) -> Non
     with pytest.raises(InvalidInput) as error:
         simulate(LINKS, **arguments)  # type: ignore[arg-type]
     assert message in str(error.value)
+
+
+SMALL: dict[str, Any] = {"n_rounds": 20, "n_runs": 2}
+
+
+def test_a_data_set_brings_its_page_and_its_description() -> None:
+    ads = load_dataset("ads-like")
+    named = simulate("ads-like", ["con-ucb", "cucb"], **SMALL)
+    given = simulate(ads, ["con-ucb", CUCB()], **SMALL)
+    by_hand = simulate(
+        ads.links,
+        [ConUCB(failure_probability=ads.failure_probability), CUCB()],
+        ads.n_slots,
+        ads.click_floor,
+        **SMALL,
+    )
+    assert_same(named, given)
+    assert_same(named, by_hand)
+    assert named.config["dataset"]["title"] == ads.title
+    assert named.config["failure_probability"] == ads.failure_probability
+    other = simulate(ads, "uniform", n_slots=3, click_floor=0.5, **SMALL)
+    assert (other.config["n_slots"], other.config["click_floor"]) == (3, 0.5)
+
+
+def test_one_policy_needs_no_list() -> None:
+    for policy in ("uniform", Uniform()):
+        assert simulate(LINKS, policy, N_SLOTS, **SMALL).labels == ("uniform",)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"links": [0.5, 0.2]}, InvalidInput, r"`links` must be .*BernoulliLinks\(click_rate, rev"),
+        ({"links": "coupon-lik"}, UnknownName, "did you mean 'coupon-like'"),
+        ({"links": LINKS}, InvalidInput, "`n_slots` must be given with an environment, got None"),
+        ({"rounds": 5}, TypeError, "`simulate` has no argument `rounds`; did you mean `n_rounds`"),
+    ],
+)
+def test_what_people_try_first_is_answered_in_one_sentence(
+    arguments: dict[str, object], error: type[Exception], message: str
+) -> None:
+    given: dict[str, Any] = {"links": "ads-like", "policies": "uniform", **SMALL, **arguments}
+    with pytest.raises(error, match=message):
+        simulate(**given)

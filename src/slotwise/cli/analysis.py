@@ -341,7 +341,9 @@ def frontier_command(
     rule: Annotated[
         str | None, Option(help='The price of a guarantee instead: "partner: 3,4 >= 0.5".')
     ] = None,
-    data: Annotated[Path | None, Option(help="The directory with a data set's files.")] = None,
+    data: Annotated[
+        Path | None, Option(help="The folder of a data set's files, or one of them.")
+    ] = None,
     option: Annotated[
         list[str] | None, Option("--option", "-o", help="An option of the table, as name=value.")
     ] = None,

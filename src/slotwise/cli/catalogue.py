@@ -33,7 +33,9 @@ QUANTILES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 
 def datasets_command(
     name: Annotated[str | None, Argument(help="The data set to show.")] = None,
-    data: Annotated[Path | None, Option(help="The directory with the original files.")] = None,
+    data: Annotated[
+        Path | None, Option(help="The folder of the original files, or one of them.")
+    ] = None,
     floor: Annotated[float | None, Option(help="Another floor, in clicks per page view.")] = None,
     option: Annotated[
         list[str] | None, Option("--option", "-o", help="An option of the data set, as name=value.")

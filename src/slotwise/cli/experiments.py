@@ -55,7 +55,9 @@ def simulate_command(
     threads: ThreadsOption = None,
     scheduler: SchedulerOption = None,
     shard: ShardOption = None,
-    data: Annotated[Path | None, Option(help="The directory with the original files.")] = None,
+    data: Annotated[
+        Path | None, Option(help="The folder of the original files, or one of them.")
+    ] = None,
     out: Annotated[Path | None, Option(help="The results file; FILE.parquet by default.")] = None,
     log: Annotated[
         Path | None, Option(help="Log the pages of run 0 of each policy to LOG/LABEL.")
@@ -76,6 +78,8 @@ def simulate_command(
       slotwise simulate mine.toml --seed 7 --out mine.parquet
 
       slotwise simulate figure-3-edx --data downloads
+
+      slotwise simulate mine.toml --data links.csv
 
       slotwise simulate mine.toml --scheduler tcp://head:8786
 
@@ -168,7 +172,9 @@ def reproduce_command(
     quick: Annotated[
         bool, Option("--quick", help="Few runs of few rounds, for a quick look.")
     ] = False,
-    data: Annotated[Path | None, Option(help="The directory with the original files.")] = None,
+    data: Annotated[
+        Path | None, Option(help="The folder of the original files, or one of them.")
+    ] = None,
     runs: Annotated[int | None, Option(help="Runs of each policy (at most 40 in sweeps).")] = None,
     rounds: Annotated[int | None, Option(help="Rounds of a run.")] = None,
     threads: ThreadsOption = None,
@@ -207,8 +213,8 @@ def reproduce_command(
     check_sizes(runs, rounds)
     if out is None:
         out = Path("paper-quick" if quick else "paper")
-    if data is not None and not data.is_dir():
-        raise InvalidInput.of("data", "a directory that exists", str(data))
+    if data is not None and not data.exists():
+        raise InvalidInput.of("data", "a file or directory that exists", str(data))
     found = " (finished experiments are not run again)" if out.is_dir() else ""
     typer.echo(f"reproducing the paper in {out}{found}", err=True)
     plan = plan_paper(out, data, n_runs=runs, n_rounds=rounds, is_quick=quick)

@@ -59,13 +59,17 @@ class RunBlock:
 
     def play(self) -> PlayedBlock:
         """Play the runs; compilation is not part of the seconds."""
-        self._play(self.runs[0], self.checkpoints[:1])  # compiles the loop where it is not yet
+        self.play_first_round()
         records, seconds = [], []
         for run in self.runs:
             started = time.thread_time()
             records.append(self._play(run, self.checkpoints))
             seconds.append(time.thread_time() - started)
         return PlayedBlock(records, seconds)
+
+    def play_first_round(self) -> None:
+        """Play until the first checkpoint, which compiles the loop where it is not yet."""
+        self._play(self.runs[0], self.checkpoints[:1])
 
     def _play(self, run: int, checkpoints: Whole) -> Floats:
         return play_run(self.policy, self.environment, self.problem, checkpoints, self.seed, run)

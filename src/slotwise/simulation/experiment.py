@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,13 @@ from slotwise.arrays import Links
 from slotwise.compile.fingerprint import COMPILER, LENGTH, digest_of_modules, digest_of_sources
 from slotwise.environments import Environment
 from slotwise.errors import InvalidInput
-from slotwise.policies import Policy, make_policy, policy_settings
+from slotwise.policies import (
+    Policy,
+    make_policy,
+    policy_class,
+    policy_settings,
+    setting_names,
+)
 from slotwise.problem import Problem, whole_number
 from slotwise.simulation.optimum import Optimum, find_optimum
 from slotwise.version import __version__
@@ -110,6 +117,8 @@ def _leaves(value: Any) -> Iterable[Any]:
 
 
 N_CHECKPOINTS = 240
+
+NO_SETTINGS: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -261,19 +270,21 @@ def current_commit() -> str | None:
 
 def label_policies(
     policies: Iterable[Policy | str] | Mapping[str, Policy | str],
+    usual: Mapping[str, Any] = NO_SETTINGS,
 ) -> dict[str, Policy]:
     """Return policies by label: the labels of a mapping, or the names of the policies.
 
-    A policy may be given by its name, as `Selector` takes it.
+    A policy may be given by its name, as `Selector` takes it; it gets those of the `usual` settings
+    that it has.
 
     >>> from slotwise.policies import CUCB, Uniform
     >>> list(label_policies([CUCB(), "uniform"]))
     ['cucb', 'uniform']
     """
     if isinstance(policies, Mapping):
-        return {label: _made(policy) for label, policy in policies.items()}
+        return {label: _made(policy, usual) for label, policy in policies.items()}
     labelled: dict[str, Policy] = {}
-    for policy in map(_made, policies):
+    for policy in (_made(one, usual) for one in policies):
         if policy.name in labelled:
             advice = "give a mapping from label to policy"
             raise InvalidInput.of("policies", "of different names", policy.name, advice)
@@ -281,8 +292,11 @@ def label_policies(
     return labelled
 
 
-def _made(policy: Policy | str) -> Policy:
-    made = make_policy(policy) if isinstance(policy, str) else policy
+def _made(policy: Policy | str, usual: Mapping[str, Any]) -> Policy:
+    made: Policy | str = policy
+    if isinstance(policy, str):
+        known = setting_names(policy_class(policy))
+        made = make_policy(policy, {name: usual[name] for name in usual if name in known})
     if not isinstance(made, Policy):
         raise InvalidInput.of("policies", 'policies or their names, such as "con-ucb"', policy)
     return made

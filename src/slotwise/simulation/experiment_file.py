@@ -14,7 +14,6 @@ import numpy as np
 import pydantic
 
 from slotwise.environments import (
-    BernoulliLevels,
     BernoulliLinks,
     BetaRevenueLinks,
     Environment,
@@ -56,12 +55,6 @@ def _two_levels(kind: str, data: Dataset) -> BernoulliLinks:
     return BernoulliLinks(data.click_rate, data.revenue_per_click)
 
 
-def _all_levels(data: Dataset) -> BernoulliLevels:
-    if len(data.levels) > 2:
-        return BernoulliLevels(data.rates_given_last, data.levels)
-    return BernoulliLinks(data.click_rate, data.revenue_per_click)
-
-
 class Bernoulli(Section):
     """Every level is reached or not: the paper's world, for any number of levels."""
 
@@ -69,7 +62,7 @@ class Bernoulli(Section):
 
     def environment(self, data: Dataset) -> Environment:
         """Return links with the rates of `data`."""
-        return _all_levels(data)
+        return data.links
 
 
 class Beta(Section):
@@ -119,7 +112,7 @@ class Late(Section):
 
     def environment(self, data: Dataset) -> Environment:
         """Return links with the rates of `data`."""
-        return LateFeedback(_all_levels(data), self.click_delay, self.revenue_delay, self.spread)
+        return LateFeedback(data.links, self.click_delay, self.revenue_delay, self.spread)
 
 
 class Drifting(Section):
@@ -245,9 +238,12 @@ class ExperimentFile(Section):
     """The keys of an experiment's TOML file.
 
     `original` names the loader of the original files, used instead of `dataset` when a folder
-    with them is given. `n_slots`, `click_floor` and `failure_probability` are those of the
-    data set unless they are given here. `floors`, `rate_floors` and `rewards` are those of
-    `Problem`, by the levels of the data set; a floor on the first level replaces its click floor.
+    with them is given. `data` is the file or folder of the data set, relative to the experiment
+    file; a path that is given to `experiment` replaces it.
+
+    `n_slots`, `click_floor` and `failure_probability` are those of the data set unless they are
+    given here. `floors`, `rate_floors` and `rewards` are those of `Problem`, by the levels of the
+    data set; a floor on the first level replaces its click floor.
     `knows_visitors` says whether policies see the visitor, `slot_weights` what they know of
     slots: "learn", the weights, or nothing. `segment_floors` has click floors by feature and value.
     `rules` are those of `Problem`, whose links are numbered from 0 on in the order of the data set.
@@ -256,6 +252,7 @@ class ExperimentFile(Section):
     title: str
     dataset: str
     original: str | None = None
+    data: str | None = None
     options: dict[str, Any] = pydantic.Field({})
     n_slots: int | None = None
     click_floor: float | None = None
@@ -276,7 +273,14 @@ class ExperimentFile(Section):
     _path: Path = pydantic.PrivateAttr(Path("experiment"))
 
     def experiment(self, directory: Path | None = None) -> Experiment:
-        """Return the experiment, on the original data if `directory` holds it."""
+        """Return the experiment, on the original data if `directory` holds it.
+
+        It may be a folder or a file, and replaces the path that the experiment file names.
+        """
+        if directory is None and self.data is not None:
+            directory = self._path.parent / self.data
+            if not directory.exists():
+                raise InvalidConfig(f"{self._path}: `data`: no file or folder at {directory}")
         with self._blaming("dataset"):
             data = self._load(directory)
         with self._blaming("environment"):
@@ -292,14 +296,7 @@ class ExperimentFile(Section):
                 self.seed,
                 title=self.title,
                 failure_probability=data.failure_probability,
-                dataset={
-                    "name": data.name,
-                    "original": self.original or data.name,
-                    "title": data.title,
-                    "look_alike": data.look_alike,
-                    "source": data.source,
-                    "notes": list(data.notes),
-                },
+                dataset={**data.description, "original": self.original or data.name},
             )
         for place, (label, entry) in enumerate(zip(policies, self.policies, strict=True)):
             if entry.name == ORACLE:

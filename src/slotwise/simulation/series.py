@@ -22,10 +22,13 @@ import numpy as np
 from slotwise.arrays import Floats
 from slotwise.compile import compiles
 from slotwise.environments import BernoulliLinks, Environment
+from slotwise.environments.datasets import Dataset, load_dataset
 from slotwise.errors import InvalidInput, MissingData, UnsupportedState
 from slotwise.policies import Policy
 from slotwise.problem import Problem, Rule, whole_number
+from slotwise.selector.arguments import refuse_unknown
 from slotwise.simulation.cluster import connected
+from slotwise.simulation.compile_ahead import compile_ahead
 from slotwise.simulation.engine import is_machine_code
 from slotwise.simulation.experiment import Experiment, label_policies
 from slotwise.simulation.experiment_file import (
@@ -55,10 +58,10 @@ class PlainPythonNote(UserWarning):
 
 
 def simulate(
-    links: Environment,
-    policies: Iterable[Policy | str] | Mapping[str, Policy | str],
-    n_slots: int,
-    click_floor: float = 0.0,
+    links: Environment | Dataset | str,
+    policies: Policy | str | Iterable[Policy | str] | Mapping[str, Policy | str],
+    n_slots: int | None = None,
+    click_floor: float | None = None,
     n_rounds: int = 50_000,
     n_runs: int = 20,
     seed: int = 1,
@@ -73,8 +76,13 @@ def simulate(
     scheduler: str | Client | None = None,
     parts: str | Path | None = None,
     progress: Progress | None = None,
+    **unknown: object,
 ) -> Results:
     """Run every policy on the same visitors and return the results.
+
+    `links` are an environment, a data set or the name of a built-in data set. The slots and the
+    floor of a data set are used unless others are given, and its failure probability for policies
+    that are given by name.
 
     A policy is given with its settings or by its name. Policies that need a horizon and have none
     get `n_rounds`. The numbers depend on the seed alone, not on the number of threads or on the
@@ -91,15 +99,32 @@ def simulate(
     >>> results = simulate(links, [slotwise.CUCB()], n_slots=1, n_rounds=100, n_runs=3)
     >>> results.final("cucb", "reward").shape
     (3,)
+    >>> simulate("ads-like", "uniform", n_rounds=10, n_runs=2).config["click_floor"]
+    10.0
     """
+    refuse_unknown(unknown, simulate)
     n_rounds = whole_number("n_rounds", n_rounds, at_least=1)
     n_runs = whole_number("n_runs", n_runs, at_least=1)
-    if isinstance(policies, str):
-        raise InvalidInput.of("policies", f"a list, such as [{policies!r}]", policies)
+    data = load_dataset(links) if isinstance(links, str) else links
+    described: dict[str, Any] = {}
+    usual: dict[str, Any] = {}
+    if isinstance(data, Dataset):
+        n_slots = data.n_slots if n_slots is None else n_slots
+        click_floor = data.click_floor if click_floor is None else click_floor
+        usual = {"failure_probability": data.failure_probability}
+        described, links = {"dataset": data.description, **usual}, data.links
+    if not isinstance(links, Environment):
+        rule = (
+            "an environment such as BernoulliLinks(click_rate, revenue_per_click), a data set or "
+            "the name of one"
+        )
+        raise InvalidInput.of("links", rule, links)
+    if n_slots is None:
+        raise InvalidInput.of("n_slots", "given with an environment", None)
     problem = Problem(
         links.n_links,
         n_slots,
-        click_floor,
+        0.0 if click_floor is None else click_floor,
         levels=links.levels,
         horizon=n_rounds,
         floors=floors,
@@ -110,7 +135,10 @@ def simulate(
         segment_floors=segment_floors,
         rules=rules,  # type: ignore[arg-type]
     )
-    experiment = Experiment(links, problem, label_policies(policies), n_runs, seed)
+    if isinstance(policies, str | Policy):
+        policies = [policies]
+    labelled = label_policies(policies, usual)
+    experiment = Experiment(links, problem, labelled, n_runs, seed, **described)
     folder = None if parts is None else Path(parts)
     return run_experiment(
         experiment, n_threads=n_threads, scheduler=scheduler, parts=folder, progress=progress
@@ -228,6 +256,8 @@ def run_series(
         note_plain_python(gathering.experiment)
     with connected(scheduler) as client:
         series.look_around()
+        if client is None:
+            compile_ahead((one.experiment for one in series.unfinished.values()), threads)
         playing = play_missing(list(series.unfinished.values()), threads, client)
         with closing(playing) as blocks:
             for _, played in blocks:

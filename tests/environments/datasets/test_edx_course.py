@@ -42,6 +42,11 @@ def test_the_file_may_stand_in_a_folder_of_its_own(tmp_path: Path) -> None:
     assert load_dataset("edx-course", tmp_path, n_slots=2, click_floor=1).n_links == 3
 
 
+def test_the_file_itself_may_be_named(tmp_path: Path) -> None:
+    file = write(tmp_path, *ROWS) / "appendix.csv"
+    assert load_dataset("edx-course", file, n_slots=2, click_floor=1).n_links == 3
+
+
 def test_a_missing_column_is_named(tmp_path: Path) -> None:
     write(tmp_path, *ROWS, header=HEADER.replace("Certified", "Passed"))
     with pytest.raises(

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from slotwise.environments.datasets import Dataset, load_dataset
-from slotwise.errors import InvalidInput, MissingData
+from slotwise.errors import InvalidInput, MissingData, SlotwiseError
 
 LINKS = pl.DataFrame(
     {
@@ -109,7 +109,7 @@ def test_a_missing_column_is_named(suffix: str, tmp_path: Path) -> None:
 
 
 def test_a_file_must_be_named_and_there(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="`file` must be given unless the directory is itself"):
+    with pytest.raises(InvalidInput, match=r"`file` must be given: .* has 0 tables"):
         load(tmp_path)
     with pytest.raises(MissingData, match=r"`links.csv` must be in the directory"):
         load(tmp_path, file="links.csv")
@@ -161,3 +161,43 @@ def test_wrong_levels_are_named(text: str, levels: str, message: str, tmp_path: 
 def test_a_level_without_its_column_is_named(tmp_path: Path) -> None:
     with pytest.raises(MissingData, match="`sale` must be a column of funnel"):
         load_funnel(tmp_path, levels="cart,sale")
+
+
+def test_the_only_table_of_a_folder_needs_no_name(tmp_path: Path) -> None:
+    LINKS.write_csv(tmp_path / "links.csv")
+    (tmp_path / "notes.txt").write_text("")
+    assert load(tmp_path).title == "links.csv"
+    LINKS.write_csv(tmp_path / "more.csv")
+    with pytest.raises(InvalidInput, match=r"`file` must be given: .* has 2 tables"):
+        load(tmp_path)
+
+
+def rates(tmp_path: Path, text: str, **options: object) -> Dataset:
+    path = tmp_path / "rates.csv"
+    path.write_text(text)
+    return load_dataset("rates", path, n_slots=1, click_floor=0.1, **options)
+
+
+def test_a_table_of_rates_is_read_as_it_is(tmp_path: Path) -> None:
+    text = "page,ctr,value\nhome,0.5,0.1\nnews,0.25,1\n"
+    named = {"click_rate": "ctr", "revenue_per_click": "value", "link": "page"}
+    data = rates(tmp_path, text, **named)
+    assert data.click_rate.tolist() == [0.5, 0.25]
+    assert data.revenue_per_click.tolist() == [0.1, 1.0]
+    assert data.link_names == ("home", "news")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("click_rate,revenue_per_click\n0.5,1.5\n", r"`revenue_per_click` must be a number from 0"),
+        (
+            "click_rate,revenue_per_click\nmany,0.5\n",
+            r"`click_rate` must be .* got 'many'; see row",
+        ),
+        ("clicks,views\n1,2\n", r"`click_rate` must be a column .* the options `click_rate`, "),
+    ],
+)
+def test_what_is_no_rate_is_named(text: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(SlotwiseError, match=message):
+        rates(tmp_path, text)

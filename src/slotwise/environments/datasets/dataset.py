@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from slotwise.arrays import Floats
+from slotwise.environments.bernoulli import BernoulliLevels, BernoulliLinks
 from slotwise.errors import InvalidInput
 from slotwise.problem import TWO_LEVELS
 from slotwise.selection import solve
@@ -126,6 +127,24 @@ class Dataset:
     def most_clicks(self) -> float:
         """The expected clicks of the most clicked page; no floor above it can be kept."""
         return float(np.sort(self.click_rate)[-self.n_slots :].sum())
+
+    @property
+    def links(self) -> BernoulliLevels:
+        """The links as an environment, in which every level is reached or not."""
+        if self.later_levels is not None:
+            return BernoulliLevels(self.rates_given_last, self.levels)
+        return BernoulliLinks(self.click_rate, self.revenue_per_click)
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """What reports say about the origin of the links."""
+        return {
+            "name": self.name,
+            "title": self.title,
+            "look_alike": self.look_alike,
+            "source": self.source,
+            "notes": list(self.notes),
+        }
 
     def with_floor(self, click_floor: float) -> Dataset:
         """Return the same pool and page under another floor."""

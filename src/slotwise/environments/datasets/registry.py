@@ -102,6 +102,12 @@ _ENTRIES: tuple[LookAlike | Loader, ...] = (
         settings="source_files:Table",
         origin="your own CSV, TSV or Parquet file with clicks, views and revenue of each link",
     ),
+    Loader(
+        name="rates",
+        title="A table of your own rates",
+        settings="source_files:RatesTable",
+        origin="your own CSV, TSV or Parquet file with the rates of each link",
+    ),
 )
 
 DATASETS: Mapping[str, LookAlike | Loader] = MappingProxyType({one.name: one for one in _ENTRIES})
@@ -114,9 +120,9 @@ def load_dataset(name: str, directory: str | Path | None = None, **options: obje
     A data set of another package is named by its entry point `slotwise.datasets`, or as
     "module:function" where the function returns a `Dataset`.
 
-    `n_slots`, `click_floor` and `failure_probability` may be given for every data set (for
-    `table` the first two must be); further options are the fields of the loader's settings
-    (`CouponPurchase`, `AdClicks`, `Table`).
+    `directory` may be a file, too. `n_slots`, `click_floor` and `failure_probability` may be given
+    for every data set (for `table` and `rates` the first two must be); further options are the
+    fields of the loader's settings (`CouponPurchase`, `AdClicks`, `Table`, `RatesTable`).
 
     >>> coupons = load_dataset("coupon-like")
     >>> coupons.n_links, coupons.n_slots, coupons.click_floor

@@ -42,8 +42,11 @@ class SourceFile:
     def find(cls, directory: Path, dataset: str, file_name: str, origin: str) -> SourceFile:
         """Look for `file_name` in `directory` and in its folder named after the data set.
 
-        A file whose name ends in .tsv is read with tabs and without quotes, as Kaggle writes it.
+        `directory` may also be the file itself, or another file in its folder. A file whose name
+        ends in .tsv is read with tabs and without quotes, as Kaggle writes it.
         """
+        if directory.is_file():
+            directory = directory.parent
         for folder in (directory, directory / dataset):
             if (folder / file_name).is_file():
                 if file_name.endswith(".tsv"):
@@ -149,8 +152,78 @@ def numbers_of(
     return numbers.to_numpy()
 
 
+RATES_ORIGIN = "name your own columns with the options `click_rate`, `revenue_per_click` and `link`"
 ORIGIN = "name your own columns with the options `clicks`, `views`, `revenue` and `link`"
 SUFFIXES = (".csv", ".tsv", ".parquet")
+
+
+def find_table(path: Path, file: str | None, origin: str) -> SourceFile:
+    """Return the table at `path`: the file itself, `file` in a folder, or a folder's only one."""
+    if not path.is_file() and file is None:
+        tables = [one for one in sorted(path.glob("*")) if one.suffix in SUFFIXES]
+        if len(tables) != 1:
+            rule = f"given: {path} has {len(tables)} tables ({', '.join(SUFFIXES)}), not one"
+            raise InvalidInput.of("file", rule, file)
+        path = tables[0]
+    elif not path.is_file():
+        path = SourceFile.find(path, "table", str(file), "check the option `file`").path
+    if path.suffix not in SUFFIXES:
+        raise InvalidInput.of("file", f"named {', '.join(SUFFIXES)}", path.name)
+    return SourceFile(path, origin, separator="\t" if path.suffix == ".tsv" else ",")
+
+
+def read_table(source: SourceFile, columns: Sequence[str], link: str | None) -> FileBlock:
+    """Read columns of a table of any of the `SUFFIXES`, with the column of names if it has one."""
+    needed = [*columns, *([link] if link else [])]
+    if source.path.suffix != ".parquet":
+        return read_columns(source, needed)
+    rows = pl.read_parquet(source.path)
+    for name in needed:
+        if name not in rows.columns:
+            raise MissingData(
+                f"`{name}` must be a column of {source.path.name} in {source.path.parent}, "
+                f"got the columns {', '.join(rows.columns)}; {source.origin}"
+            )
+    return FileBlock(rows.select(needed), first_row=1)
+
+
+def names_of(source: SourceFile, block: FileBlock, link: str | None) -> tuple[str, ...] | None:
+    """Return the names of the links, or None where no column has them."""
+    if link is None:
+        return None
+    names = block.rows[link].cast(pl.String)
+    is_name = names.is_not_null() & names.is_first_distinct()
+    check_cells(source, block, link, is_name, "a name that occurs once")
+    return tuple(names)
+
+
+@dataclass(frozen=True)
+class RatesTable:
+    """Loader of a table of rates with one row per link.
+
+    `click_rate` and `revenue_per_click` name the columns with the rates, both from 0 to 1; `link`
+    names the column with the name of the link, if there is one. `file` is as for `Table`.
+    """
+
+    file: str | None = None
+    click_rate: str = "click_rate"
+    revenue_per_click: str = "revenue_per_click"
+    link: str | None = None
+
+    def load(self, directory: Path, page: PageSetting) -> Dataset:
+        """Read the table."""
+        source = find_table(directory, self.file, RATES_ORIGIN)
+        block = read_table(source, [self.click_rate, self.revenue_per_click], self.link)
+        return Dataset(
+            name="rates",
+            title=source.path.name,
+            click_rate=numbers_of(source, block, self.click_rate, high=1.0),
+            revenue_per_click=numbers_of(source, block, self.revenue_per_click, high=1.0),
+            **asdict(page),
+            look_alike=False,
+            source=f"{source.path.name}: rates of {block.rows.height} links",
+            link_names=names_of(source, block, self.link),
+        )
 
 
 @dataclass(frozen=True)
@@ -168,7 +241,7 @@ class Table:
     count before it. The levels are then the click and these columns, and `revenue` is not read.
 
     `file` is the name of the file in the directory; it may be left out if the path given is the
-    file itself.
+    file itself, or a directory with one table.
     """
 
     file: str | None = None
@@ -189,26 +262,20 @@ class Table:
 
     def load(self, directory: Path, page: PageSetting) -> Dataset:
         """Read the table."""
-        source = self._source(directory)
+        source = find_table(directory, self.file, ORIGIN)
         block = self._read(source)
         views = numbers_of(source, block, self.views)
         check_cells(source, block, self.views, pl.Series(views > 0), "above 0")
         clicks = numbers_of(source, block, self.clicks)
         at_most = pl.Series(clicks <= views)
         check_cells(source, block, self.clicks, at_most, f"at most `{self.views}`")
-        link_names = None
-        if self.link is not None:
-            names = block.rows[self.link].cast(pl.String)
-            is_name = names.is_not_null() & names.is_first_distinct()
-            check_cells(source, block, self.link, is_name, "a name that occurs once")
-            link_names = tuple(names)
         described: dict[str, Any] = {
             "name": "table",
             "title": source.path.name,
             **asdict(page),
             "look_alike": False,
             "source": f"{source.path.name}: {block.rows.height} links",
-            "link_names": link_names,
+            "link_names": names_of(source, block, self.link),
         }
         click_rate, click_note = clicks / views, f"click rate: {self.clicks} / {self.views}"
         if self._later_levels:
@@ -246,29 +313,9 @@ class Table:
             before, counts_before = name, counts
         return rates, notes
 
-    def _source(self, path: Path) -> SourceFile:
-        if not path.is_file():
-            if self.file is None:
-                rule = "given unless the directory is itself a file"
-                raise InvalidInput.of("file", rule, self.file)
-            path = SourceFile.find(path, "table", self.file, "check the option `file`").path
-        if path.suffix not in SUFFIXES:
-            raise InvalidInput.of("file", f"named {', '.join(SUFFIXES)}", path.name)
-        return SourceFile(path, ORIGIN, separator="\t" if path.suffix == ".tsv" else ",")
-
     def _read(self, source: SourceFile) -> FileBlock:
         brought = self._later_levels or (self.revenue,)
-        needed = [self.clicks, self.views, *brought, *([self.link] if self.link else [])]
-        if source.path.suffix != ".parquet":
-            return read_columns(source, needed)
-        rows = pl.read_parquet(source.path)
-        for name in needed:
-            if name not in rows.columns:
-                raise MissingData(
-                    f"`{name}` must be a column of {source.path.name} in {source.path.parent}, "
-                    f"got the columns {', '.join(rows.columns)}; {ORIGIN}"
-                )
-        return FileBlock(rows.select(needed), first_row=1)
+        return read_table(source, [self.clicks, self.views, *brought], self.link)
 
     def _revenue_per_click(
         self, source: SourceFile, block: FileBlock, clicks: Floats
