@@ -29,7 +29,9 @@ def test_policies_that_share_a_loop_are_compiled_once() -> None:
 def test_a_second_process_is_started_only_if_the_first_loop_was_compiled(
     seconds: float, others: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock, played, sent = iter([0.0, seconds]), [], []
+    clock = iter([0.0, seconds])
+    played: list[str] = []
+    sent: list[str] = []
 
     class Elsewhere:
         def __init__(self, blocks: list[RunBlock]) -> None:

@@ -18,6 +18,7 @@ from slotwise.arrays import Floats
 from slotwise.errors import InvalidInput
 from slotwise.figures import style
 from slotwise.figures.canvas import (
+    TEXT,
     USUAL_FORMATS,
     ShownFigure,
     house_style,
@@ -252,7 +253,7 @@ def draw_sweep(results: Results) -> Figure:
     with house_style():
         figure = ShownFigure(figsize=SWEEP_SIZE_INCHES)
         grid = figure.add_gridspec(
-            1, 3, left=0.0404, right=0.92, top=0.7, bottom=0.185, wspace=0.46
+            1, 3, left=0.0404, right=0.91, top=0.7, bottom=0.185, wspace=0.46
         )
         shaded = _holding(results)
         for place, panel in enumerate(SWEPT_PANELS):
@@ -260,6 +261,12 @@ def draw_sweep(results: Results) -> Figure:
             _draw_panel(axes, panel, results, swept)
             _shade(axes, shaded, [*swept.values()])
         write_frame(figure, setting, setting.figure_title)
+        notes = ["shaded: all of the paper's statements hold"] if shaded else []
+        notes += filter(None, [setting.dagger_note(results.labels)])
+        width, height = figure.get_size_inches()
+        place = (1 - 0.3 / width, 1 - 0.53 / height)
+        look: dict[str, Any] = TEXT | {"ha": "right", "fontsize": 9.5, "color": style.MUTED}
+        figure.text(*place, "  ·  ".join(notes), **look)
     return figure
 
 
@@ -282,9 +289,6 @@ def _shade(axes: Axes, holding: Sequence[float], scales: Sequence[float]) -> Non
         if after not in holding or after == scale:
             span[1] = scale / EDGE
         axes.axvspan(*span, color=style.KNOWN[style.SUBJECT].stroke.colour, alpha=0.07, linewidth=0)
-    if holding:
-        look = {"fontsize": 7.5, "color": style.MUTED, "ha": "right", "va": "top"}
-        style.write(axes, (0.985, 0.985), "shaded: all statements of the paper hold", **look)
 
 
 def _swept(results: Results) -> dict[str, float]:
@@ -334,7 +338,7 @@ def _draw_others(
     look: dict[str, style.Stroke],
 ) -> list[style.EndLabel]:
     """Draw the policies without γ as horizontal lines with their bands."""
-    ends = []
+    setting, ends = Setting.of(results), []
     for label in labels_of(panel, results)[0]:
         if label in swept:
             continue
@@ -344,7 +348,7 @@ def _draw_others(
         line = axes.axhline(mean, color=stroke.colour, linewidth=1.4, zorder=2)
         if stroke.dashes is not None:
             line.set_dashes(stroke.dashes)
-        ends.append(style.EndLabel(style.display_name(label, longest=16), mean, stroke))
+        ends.append(style.EndLabel(setting.dagger_name(label, longest=16), mean, stroke))
     return ends
 
 

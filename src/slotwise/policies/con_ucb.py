@@ -184,8 +184,8 @@ class ConUCB(ConUCBFloors):
     With probability 1 - delta regret and shortfall grow as sqrt(K L T) (the paper's theorem).
     Unlike the paper, an infeasible floor takes the most clicked links instead of any page. At the
     printed width (`gamma_scale` 1) a link has the bound 1 for more than 2 gamma views, about 3,300
-    at the paper's sizes, so most of 50,000 rounds look like uniform play; the paper's ordering of
-    the algorithms appears from about `gamma_scale` = 1/72 down. `deficit_feedback` (not in the
+    at the paper's sizes, so most of 50,000 rounds look like uniform play; what the paper says about
+    its data sets holds with `gamma_scale` from 1/720 to 1/7200. `deficit_feedback` (not in the
     paper) asks for more clicks while some are missing. Where feedback is late (not in the paper
     either), n + 1 in the width includes open views: otherwise the same uncertain links fill every
     page until their feedback arrives. There is no memory setting: the paper's bounds are for

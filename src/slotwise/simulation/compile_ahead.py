@@ -27,11 +27,10 @@ LOADED_WITHIN_S = 1.0
 
 def compile_ahead(experiments: Iterable[Experiment], n_threads: int) -> None:
     """Compile the loops that these experiments need, in two processes where there are threads."""
-    if not compiles():
+    loops = distinct_loops(experiments) if compiles() else []
+    if not loops:
         return
-    first, *rest = distinct_loops(experiments) or [None]
-    if first is None:
-        return
+    first, *rest = loops
     started = thread_time()
     first.play_first_round()
     is_compiling = thread_time() - started > LOADED_WITHIN_S
