@@ -316,3 +316,29 @@ def test_a_limit_is_defined_once() -> None:
     for path in MODULES:
         if path != limits:
             assert not names & set(assigned.findall(path.read_text())), path
+
+
+def planned_by_make(target: str, folder: Path, *stamps: str) -> str:
+    """Return what `make` would run in a checkout whose virtual environment has these stamps."""
+    for name in ("Makefile", "pyproject.toml", "requirements-dev.lock", "scripts/set-up"):
+        copy = folder / name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes((ROOT / name).read_bytes())
+    (folder / ".venv").mkdir()
+    for stamp in stamps:
+        (folder / ".venv" / stamp).touch()
+    done = subprocess.run(
+        ["make", "-n", target], cwd=folder, capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
+def test_the_paper_needs_the_packages_of_experiments_only(tmp_path: Path) -> None:
+    everything, experiments = "installed-by-make", "experiments-installed-by-make"
+    fresh = planned_by_make("paper", tmp_path / "fresh")
+    assert "scripts/set-up python3 experiments" in fresh
+    assert "slotwise reproduce --out paper" in fresh
+    then = planned_by_make("test", tmp_path / "then", experiments)
+    assert "scripts/set-up python3 dev" in then
+    ready = planned_by_make("paper", tmp_path / "ready", everything, experiments)
+    assert "set-up" not in ready

@@ -1,6 +1,6 @@
 """One panel: a metric over time, with a line and a band for every policy.
 
-Used by `canvas`, `claims`, `paper_report`, `result_figures` and `cli`.
+Used by `canvas`, `claims`, `conclusion`, `paper_report`, `result_figures` and `cli`.
 """
 
 from __future__ import annotations

@@ -264,9 +264,8 @@ def draw_sweep(results: Results) -> Figure:
         notes = ["shaded: all of the paper's statements hold"] if shaded else []
         notes += filter(None, [setting.dagger_note(results.labels)])
         width, height = figure.get_size_inches()
-        place = (1 - 0.3 / width, 1 - 0.53 / height)
         look: dict[str, Any] = TEXT | {"ha": "right", "fontsize": 9.5, "color": style.MUTED}
-        figure.text(*place, "  ·  ".join(notes), **look)
+        figure.text(1 - 0.3 / width, 1 - 0.53 / height, "  ·  ".join(notes), **look)
     return figure
 
 
