@@ -117,17 +117,13 @@ def test_every_cell_is_in_exactly_one_of_the_two_tables() -> None:
     judged = judge([swept({1: BAD, 72: GOOD}), swept({1: BAD, 72: GOOD}, ADS, click_floor=10.0)])
     stated, unstated = stated_claims(judged), unstated_claims(judged)
     *rows, together = stated.rows
-    assert together[0] == "All of these together"
-    told = dict(rows)
-    for sentence, cells in unstated.rows:
-        others = told.get(sentence, [None, None])
+    assert together.sentence == "All of these together"
+    told = {row.name: row.cells for row in rows}
+    for name, _, cells in unstated.rows:
+        others = told.get(name, [None, None])
         assert [(one is None) != (other is None) for one, other in zip(cells, others, strict=True)]
-    assert [
-        cell and cell.verdict for cell in told["CUCB and Exp3.M earn more than Con-UCB and LExp"]
-    ] == [
-        Verdict.HOLDS,
-        None,
-    ]
+    found = [cell and cell.verdict for cell in told["more revenue without a floor"]]
+    assert found == [Verdict.HOLDS, None]
 
 
 @pytest.mark.parametrize(

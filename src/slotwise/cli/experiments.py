@@ -404,9 +404,9 @@ def claims_table(judged: Sequence[Judged]) -> Table:
     table.caption = "✓ holds   ✗ does not hold   ? undecided   – not stated by the paper"
     table.caption_justify = "left"
     table.add_column("statement")
-    for heading in stated.headings:
-        table.add_column(escape(heading))
-    for sentence, cells in stated.rows:
-        shown = [f"{SIGNS[one.verdict]} {one.phrase}" if one else "–" for one in cells]
-        table.add_row(escape(sentence), *shown)
+    for setting in stated.settings:
+        table.add_column(escape(setting.short_heading))
+    for row in stated.rows:
+        shown = [f"{SIGNS[one.verdict]} {one.phrase}" if one else "–" for one in row.cells]
+        table.add_row(escape(row.name), *shown)
     return table

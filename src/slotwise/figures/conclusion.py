@@ -153,7 +153,8 @@ def headline(judged: Sequence[Judged]) -> str:
 def _where(papers: Sequence[Judged]) -> str:
     if len(papers) == 1:
         return f"on {papers[0].setting.short_heading}"
-    return f"on all {len(papers)} data sets"
+    n_data_sets = len({each.setting.original for each in papers})
+    return f"on all {n_data_sets} data sets" if n_data_sets > 1 else "with all floors"
 
 
 def _about_printed(papers: Sequence[Judged]) -> str:

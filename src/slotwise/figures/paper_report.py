@@ -92,18 +92,27 @@ class Chapter:
         )
 
 
-class ClaimsTable(NamedTuple):
-    """With which γ each claim holds on each data set; None where it is not in this table."""
+class ClaimRow(NamedTuple):
+    """With which γ a claim holds on each data set; None where it is not in this table."""
 
-    headings: list[str]
-    rows: list[tuple[str, list[GammaRange | None]]]
+    name: str
+    sentence: str
+    cells: list[GammaRange | None]
+
+
+class ClaimsTable(NamedTuple):
+    """Claims on data sets."""
+
+    settings: list[Setting]
+    rows: list[ClaimRow]
 
 
 def stated_claims(judged: Sequence[Judged]) -> ClaimsTable:
     """Return the table of what the paper states, and a last row for all of it together."""
     papers = [each for each in judged if each.stated]
-    rows: list[tuple[str, list[GammaRange | None]]] = [
-        (
+    rows = [
+        ClaimRow(
+            claim.name,
             claim.sentence,
             [each.range_of(claim) if claim in each.stated else None for each in papers],
         )
@@ -111,22 +120,22 @@ def stated_claims(judged: Sequence[Judged]) -> ClaimsTable:
         if any(claim in each.stated for each in papers)
     ]
     if papers:
-        rows.append(("All of these together", [each.range_of(*each.stated) for each in papers]))
-    return ClaimsTable([each.setting.heading for each in papers], rows)
+        whole: list[GammaRange | None] = [each.range_of(*each.stated) for each in papers]
+        rows.append(ClaimRow("all together", "All of these together", whole))
+    return ClaimsTable([each.setting for each in papers], rows)
 
 
 def unstated_claims(judged: Sequence[Judged]) -> ClaimsTable:
     """Return the table of the claims on data sets about which the paper does not state them."""
-    rows: list[tuple[str, list[GammaRange | None]]] = [
-        (
+    rows = [
+        ClaimRow(
+            claim.name,
             claim.sentence,
             [None if claim in each.stated else each.range_of(claim) for each in judged],
         )
         for claim in CLAIMS
     ]
-    return ClaimsTable(
-        [each.setting.heading for each in judged], [row for row in rows if any(row[1])]
-    )
+    return ClaimsTable([each.setting for each in judged], [row for row in rows if any(row.cells)])
 
 
 @dataclass(frozen=True)

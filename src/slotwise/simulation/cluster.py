@@ -2,7 +2,8 @@
 
 The scheduler hands out blocks, this process stores their records as they arrive. Every block
 carries the versions of this process, and a worker with other versions refuses it: the same code on
-the same versions gives the same numbers, wherever it runs. Used by `compile_ahead`, `gathering` and `series`.
+the same versions gives the same numbers, wherever it runs. Used by `compile_ahead`, `gathering`
+and `series`.
 """
 
 from __future__ import annotations
