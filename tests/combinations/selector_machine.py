@@ -283,7 +283,8 @@ class SelectorMachine(RuleBasedStateMachine):
         if forgets and not self.kind.counts_while_forgetting:
             return
         rng, before = np.random.default_rng(seed), self.known()
-        views = {link: int(rng.integers(1, 50)) for link in self.selector.links[:3]}
+        links = rng.permutation(self.selector.links)[:3].tolist()
+        views = {link: int(rng.integers(1, 50)) for link in links}
         clicks = {link: int(rng.integers(0, n + 1)) for link, n in views.items()}
         revenue = {link: 0.5 * n for link, n in clicks.items() if n}
         try:
@@ -296,7 +297,7 @@ class SelectorMachine(RuleBasedStateMachine):
     @rule(seed=SEEDS, discount=st.sampled_from([0.1, 1.0]))
     def import_counts(self, seed: int, discount: float) -> None:
         rng, before = np.random.default_rng(seed), self.known()
-        link = self.selector.links[0]
+        link = int(rng.choice(self.selector.links))
         views = int(rng.integers(1, 300))
         clicks = int(rng.integers(0, views + 1))
         visitor = self.visitor(rng) or {}
