@@ -114,7 +114,7 @@ def test_ctrl_c_says_what_is_kept(
     command = ["reproduce", *TINY, "--threads", "1", "--out", str(tmp_path)]
     assert main(command) == 130
     # Ten were played, and the sweep will use all of them again.
-    assert "stopped: 20 of 192 runs are kept; the same command continues" in capsys.readouterr().err
+    assert "stopped: 20 of 252 runs are kept; the same command continues" in capsys.readouterr().err
 
 
 def test_ctrl_c_is_answered_at_once(
@@ -135,7 +135,7 @@ def test_ctrl_c_is_answered_at_once(
         signal.signal(signal.SIGINT, before)
     told = capsys.readouterr().err.splitlines()
     first = told.index("stopping after the functions being compiled and the runs being played")
-    assert re.match(r"stopped: \d+ of 192 runs are kept", told[first + 1])
+    assert re.match(r"stopped: \d+ of 252 runs are kept", told[first + 1])
 
 
 def test_on_the_original_files_a_floor_out_of_reach_is_reported(

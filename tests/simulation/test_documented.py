@@ -21,7 +21,8 @@ def test_the_python_of_the_page_runs() -> None:
 def test_the_files_of_the_page_have_every_key_and_load(tmp_path: Path) -> None:
     texts = re.findall(r"```toml\n(.*?)```", PAGE.read_text(), re.DOTALL)
     keys = {key for text in texts for key in tomllib.loads(text)}
-    assert set(ExperimentFile.model_fields) - keys == {"n_slots", "failure_probability"}
+    assert set(ExperimentFile.model_fields) - keys == {"n_slots", "failure_probability", "data"}
+    assert '# data = "links.csv"' in texts[0]
     path = tmp_path / "documented.toml"
     labels = []
     for text in texts:
