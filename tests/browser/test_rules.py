@@ -110,3 +110,26 @@ def test_a_long_name_stays_inside_the_card(watched: Watched, admin: httpx.Client
     expect(page.locator("#rules tbody")).to_contain_text("W" * 80)
     assert page.evaluate("document.documentElement.scrollWidth") <= 1280
     admin.put(f"/v1/pools/{day}/rules", json={"rules": []}).raise_for_status()
+
+
+def test_what_somebody_else_changed_is_not_overwritten(
+    watched: Watched, server: BackgroundServer, admin: httpx.Client, day: str
+) -> None:
+    watched.allowed_errors = ("412",)
+    page = watched.open(day)
+    page.get_by_role("button", name="Sign in").click()
+    sign_in(page, server.admin_key)
+    open_tab(page, "Settings")
+    page.locator("#rules").get_by_role("button", name="Add a rule").click()
+    fill(page, "Name", "mine")
+    fill(page, "Links", "l1")
+    fill(page, "At most, slots per page", "1")
+    press(page, "Check")
+    expect(page.locator("dialog[open]")).to_contain_text("All rules can be kept.")
+    theirs = {"rules": [{"name": "theirs", "links": ["l2"], "at_most": 1}]}
+    admin.put(f"/v1/pools/{day}/rules", json=theirs).raise_for_status()
+    press(page, "Save")
+    expect(page.locator("dialog[open]")).to_contain_text("Somebody else changed this: reload.")
+    stored = admin.get(f"/v1/pools/{day}/rules").json()["rules"]
+    assert [one["name"] for one in stored] == ["theirs"]
+    admin.put(f"/v1/pools/{day}/rules", json={"rules": []}).raise_for_status()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
+from typing import Any
 
 import httpx
 import psycopg
@@ -326,3 +328,69 @@ def test_first_starts_at_once_make_one_secret(address: str) -> None:
         labels = sorted(key.label for key in reads(store).keys())  # noqa: SIM118
         assert labels == ["click tokens", "first admin key"]
         assert [server.start.admin_key is None for server in servers].count(False) == 1
+
+
+def tells_what_is_stored(client: httpx.Client, path: str, stored: tuple[Any, ...]) -> bool:
+    revisions = {f'"{one.changed_us}"' for one in stored}
+    return client.get(path).headers["etag"] in revisions
+
+
+def is_retired(client: httpx.Client, path: str) -> bool:
+    return bool(client.get(path).json()["retired"])
+
+
+def test_simultaneous_changes_are_all_kept_and_replicas_agree(
+    start_replica: StartReplica, address: str
+) -> None:
+    """Both replicas change the same pool, link and rules at the same time, many times."""
+    first, second = start_replica(), start_replica()
+    with http(first.url, first.admin_key) as one, http(second.url, first.admin_key) as other:
+        fill(one)
+        until(lambda: knows_pool(second))
+
+        def both(*calls: tuple[str, str, dict[str, object] | None]) -> None:
+            with ThreadPoolExecutor(2) as threads:
+                sent = [
+                    threads.submit(client.request, method, path, json=body)
+                    for client, (method, path, body) in zip((one, other), calls, strict=True)
+                ]
+                for answer in sent:
+                    assert answer.result().status_code == 200, answer.result().text
+
+        for k in range(8):
+            both(
+                ("PATCH", "/v1/pools/home", {"click_floor": k / 100}),
+                ("PATCH", "/v1/pools/home", {"holdout": k / 100}),
+            )
+            both(
+                ("PATCH", "/v1/pools/home/links/l0", {"title": f"t{k}"}),
+                ("PATCH", "/v1/pools/home/links/l0", {"group": f"g{k}"}),
+            )
+            rule = {"name": f"r{k}", "links": ["l1"], "at_most": 0.5}
+            both(
+                ("PATCH", "/v1/pools/home", {"explore": k / 100}),
+                ("PUT", "/v1/pools/home/rules", {"rules": [rule]}),
+            )
+            store = PostgresqlStore(address)
+            [stored] = reads(store).pools()
+            [link] = [link for link in reads(store).links("home") if link.link_id == "l0"]
+            store.close()
+            assert (stored.click_floor, stored.holdout, stored.explore) == (k / 100,) * 3
+            assert [rule.name for rule in stored.rules] == [f"r{k}"]
+            assert (link.title, link.group) == (f"t{k}", f"g{k}")
+            for path in ("/v1/pools/home", "/v1/pools/home/links/l0"):
+                until(partial(tells_what_is_stored, one, path, (stored, link)))
+                until(partial(tells_what_is_stored, other, path, (stored, link)))
+                assert one.get(path).json() == other.get(path).json()
+        for k in range(1, 4):
+            link_path = f"/v1/pools/home/links/l{k}"
+            both(("PATCH", link_path, {"title": "new"}), ("DELETE", link_path, None))
+            for client in (one, other):
+                until(partial(is_retired, client, link_path))
+        # A replica that has not read the last change yet accepts its revision.
+        tag = one.patch("/v1/pools/home", json={"holdout": 0.5}).headers["etag"]
+        read = {"if-match": tag}
+        assert other.patch("/v1/pools/home", json={"explore": 0.5}, headers=read).status_code == 200
+        refused = one.patch("/v1/pools/home", json={"explore": 0.1}, headers=read)
+        assert refused.status_code == 412
+        assert one.get("/v1/pools/home").json()["explore"] == 0.5

@@ -91,9 +91,12 @@ class _Batch:
                 answer = ledger.record(operation)
             case CloseWindows(until_us=until_us):
                 ledger.close_windows(until_us)
-            case SavePool(pool=pool, change=change):
-                tables.pools[pool.pool_id] = pool
-                tables.changes.append(change)
+            case SavePool(pool=pool, change=change, after_us=after_us):
+                known = tables.pools.get(pool.pool_id)
+                answer = after_us in (None, 0 if known is None else known.changed_us)
+                if answer:
+                    tables.pools[pool.pool_id] = pool
+                    tables.changes.append(change)
             case SaveLinks():
                 answer = self._save_links(operation)
             case SaveKey(key=key, change=change):
@@ -119,9 +122,13 @@ class _Batch:
         self._index_new_rows()
         return answer
 
-    def _save_links(self, operation: SaveLinks) -> list[LinkRecord]:
+    def _save_links(self, operation: SaveLinks) -> list[LinkRecord] | bool:
         tables = self._tables
         saved = []
+        stored = [tables.links[one.pool_id].get(one.link_id) for one in operation.links]
+        revisions = tuple(0 if one is None else one.changed_us for one in stored)
+        if operation.after_us not in (None, revisions):
+            return False
         for link in operation.links:
             links = tables.links[link.pool_id]
             known = links.get(link.link_id)

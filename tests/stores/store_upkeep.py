@@ -106,6 +106,32 @@ class StoreUpkeep(StoreCase):
         assert self.fold(store, START_US + 2 * REVENUE_WINDOW_US) == 4
         assert [item.action for item in reads(store).changes("k1", 9)] == ["key.forget"] * 2
 
+    def test_a_change_is_stored_only_after_the_state_that_it_was_made_from(
+        self, store: Store
+    ) -> None:
+        [pool] = reads(store).pools()
+        first = replace(pool, changed_us=pool.changed_us + 1, holdout=0.5)
+        other = replace(pool, changed_us=pool.changed_us + 2, explore=0.5)
+        change, n_before = change_row("home"), len(reads(store).changes("home", 99))
+        saves = [
+            SavePool(pool=one, change=change, after_us=pool.changed_us) for one in (first, other)
+        ]
+        answers = store.commit(saves)
+        assert answers == [True, False]
+        assert reads(store).pools() == [first]
+        assert len(reads(store).changes("home", 99)) == n_before + 1
+        new = SavePool(pool=other, change=change, after_us=0)
+        assert store.commit([new]) == [False]
+        [link] = [one for one in reads(store).links("home") if one.link_id == "l1"]
+        retired = replace(link, retired=True, changed_us=link.changed_us + 1)
+        titled = replace(link, title="A", changed_us=link.changed_us + 2)
+        made = link_row("made", changed_us=START_US)
+        saved = SaveLinks(links=(retired,), changes=(), after_us=(link.changed_us,))
+        both = SaveLinks(links=(titled, made), changes=(), after_us=(link.changed_us, 0))
+        assert store.commit([saved, both]) == [[retired], False]
+        assert retired in reads(store).links("home")
+        assert not [one for one in reads(store).links("home") if one.link_id == "made"]
+
     def test_a_reset_names_the_pools_that_it_touches(self, store: Store) -> None:
         store.commit([SavePool(pool=pool_row(pool_id="side"), change=change_row("side"))])
         learned = Learned(pool_id="side", version=1, published=b"p", state=b"s")

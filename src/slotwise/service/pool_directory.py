@@ -35,6 +35,7 @@ from slotwise.service.records import (
 from slotwise.service.refusals import (
     Conflict,
     LimitReached,
+    Outdated,
     UnknownKey,
     UnknownLink,
     UnknownNote,
@@ -46,6 +47,11 @@ from slotwise.service.storage.group_commit import GroupCommitter, then
 
 Changed = Callable[[Pool, int, bool], Future[None]]
 """Called with a changed pool, the time, and whether statistics were reset."""
+PoolChange = Callable[[PoolSettings | None], PoolSettings]
+"""Makes new settings from the present ones; None for a new pool."""
+LinkChange = Callable[[LinkRecord | None], LinkRecord]
+MAX_TRIES = 20
+"""Times that a change is made again because another process changed the same pool or link."""
 
 
 class PoolDirectory:
@@ -53,6 +59,12 @@ class PoolDirectory:
 
     Reads are served from memory, which is updated after each commit. A change of a pool is complete
     when the future of `changed` is done.
+
+    The revision of a pool or link is the time of its last change, which always increases. A change
+    is made from the state in memory, and the transaction that stores it checks that this state has
+    the stored revision. Otherwise another process was faster: the stored state is read, and the
+    change is made again from it. So no change is lost, and memory and store agree. A caller that
+    gives `expected_us`, the revision that it has read, gets `Outdated` instead.
     """
 
     def __init__(
@@ -129,25 +141,38 @@ class PoolDirectory:
         return self.whole_pool(pool_id).settings
 
     def put_pool(self, pool: PoolSettings, by: str, now_us: int) -> Future[PoolSettings]:
-        """Create or replace a pool; a pool that was archived runs again.
+        """Create or replace a pool, as `change_pool` does."""
+        return self.change_pool(pool.pool_id, lambda _: pool, by, now_us)
+
+    def change_pool(
+        self,
+        pool_id: str,
+        change: PoolChange,
+        by: str,
+        now_us: int,
+        expected_us: int | None = None,
+    ) -> Future[PoolSettings]:
+        """Create or change a pool; a pool that was archived runs again.
 
         Checks windows, floor, policy with its settings, and holdout, and raises `InvalidInput` at
         once. Times are set here. The rules of a pool stay: they are set by `put_rules`.
         """
-        with self._lock:
-            known = self._pools.get(pool.pool_id)
+
+        def make(known: Pool | None) -> tuple[PoolSettings, str]:
             n_pools, limit = len(self._pools), self._options.max_pools
             if known is None and n_pools >= limit:
                 raise LimitReached(f"`max_pools` is {limit}, and there are {n_pools} pools")
-        before = known.settings if known else None
-        if before is not None:
-            now_us = self._after_last_change(pool.pool_id, now_us)
-            pool = replace(pool, rules=before.rules)
-        self.check_pool(pool, now_us)
-        created_us = before.created_us if before else now_us
-        pool = replace(pool, created_us=created_us, changed_us=now_us, archived=False)
-        action = "pool.change" if before else "pool.create"
-        return self._save_pool(pool, _change(now_us, by, action, pool.pool_id, before, pool))
+            before = known.settings if known else None
+            changed_us = _next_revision(now_us, known, before)
+            pool = change(before)
+            if before is not None:
+                pool = replace(pool, rules=before.rules)
+            self.check_pool(pool, changed_us)
+            created_us = before.created_us if before else changed_us
+            pool = replace(pool, created_us=created_us, changed_us=changed_us, archived=False)
+            return pool, "pool.change" if before else "pool.create"
+
+        return self._commit_pool(pool_id, make, by, expected_us)
 
     def check_pool(self, pool: PoolSettings, now_us: int) -> None:
         """Raise `InvalidInput` for the rules that new settings of a pool break."""
@@ -166,20 +191,37 @@ class PoolDirectory:
         )
 
     def put_rules(
-        self, pool_id: str, rules: Sequence[PoolRule], by: str, now_us: int
+        self,
+        pool_id: str,
+        rules: Sequence[PoolRule],
+        by: str,
+        now_us: int,
+        expected_us: int | None = None,
     ) -> Future[PoolSettings]:
         """Replace the rules of a pool. Raises `InvalidInput` for the first that is wrong."""
-        pool, now_us = self.whole_pool(pool_id), self._after_last_change(pool_id, now_us)
-        check_rules(pool, rules, now_us)
-        settings = replace(pool.settings, rules=dated_rules(pool, rules, now_us), changed_us=now_us)
-        change = _change(now_us, by, "pool.change", pool_id, pool.settings, settings)
-        return self._save_pool(settings, change)
+        self.whole_pool(pool_id)
 
-    def archive_pool(self, pool_id: str, by: str, now_us: int) -> Future[PoolSettings]:
+        def make(known: Pool | None) -> tuple[PoolSettings, str]:
+            assert known is not None  # pools are archived, never removed
+            changed_us = _next_revision(now_us, known, known.settings)
+            check_rules(known, rules, changed_us)
+            dated = dated_rules(known, rules, changed_us)
+            return replace(known.settings, rules=dated, changed_us=changed_us), "pool.change"
+
+        return self._commit_pool(pool_id, make, by, expected_us)
+
+    def archive_pool(
+        self, pool_id: str, by: str, now_us: int, expected_us: int | None = None
+    ) -> Future[PoolSettings]:
         """Stop a pool; its history stays, and feedback for its pages is still counted."""
-        before, now_us = self.pool(pool_id), self._after_last_change(pool_id, now_us)
-        pool = replace(before, archived=True, changed_us=now_us)
-        return self._save_pool(pool, _change(now_us, by, "pool.archive", pool_id, before, pool))
+        self.whole_pool(pool_id)
+
+        def make(known: Pool | None) -> tuple[PoolSettings, str]:
+            assert known is not None
+            changed_us = _next_revision(now_us, known, known.settings)
+            return replace(known.settings, archived=True, changed_us=changed_us), "pool.archive"
+
+        return self._commit_pool(pool_id, make, by, expected_us)
 
     def whole_pool(self, pool_id: str) -> Pool:
         """Return a pool with its links, or raise `UnknownPool`. Quick."""
@@ -192,13 +234,6 @@ class PoolDirectory:
         """Return when the pool or one of its links was last changed. Quick."""
         pool = self.whole_pool(pool_id)
         return max(pool.links_changed_us, pool.settings.changed_us)
-
-    def _after_last_change(self, pool_id: str, now_us: int) -> int:
-        """Return `now_us`, or the time of the last change where the clock was set back since.
-
-        Of two states of a pool the later one holds, so a change must not look older than it is.
-        """
-        return max(now_us, self.changed_us(pool_id))
 
     def links(self, pool_id: str) -> list[LinkRecord]:
         """Return the links of a pool by place, including retired ones. Quick."""
@@ -226,39 +261,51 @@ class PoolDirectory:
         now_us: int,
         reset_statistics: bool = False,
     ) -> Future[list[LinkRecord]]:
-        """Add or replace links, all or none; links with `retired=True` are no longer shown.
+        """Add or replace links, as `change_links` does."""
+        changes = {link.link_id: (lambda _, link=link: link) for link in links}
+        return self.change_links(pool_id, changes, by, now_us, reset_statistics)
+
+    def change_links(
+        self,
+        pool_id: str,
+        changes: Mapping[str, LinkChange],
+        by: str,
+        now_us: int,
+        reset_statistics: bool = False,
+        expected_us: int | None = None,
+    ) -> Future[list[LinkRecord]]:
+        """Add or change links, all or none; links with `retired=True` are no longer shown.
 
         Statistics are kept, also of a link that is no longer retired, unless a reset is requested:
-        then the views issued before `now_us` no longer count for these links.
+        then the views issued before `now_us` no longer count for these links. `expected_us` is the
+        revision of each of them.
         """
-        known = dict(self.whole_pool(pool_id).links)
-        now_us = self._after_last_change(pool_id, now_us)
-        saved, changes = [], []
-        for link in links:
-            check_link(link)
-            before = known.get(link.link_id)
-            counted_from_us = before.counted_from_us if before else 0
-            link = replace(
-                link,
-                pool_id=pool_id,
-                counted_from_us=now_us if before and reset_statistics else counted_from_us,
-                created_us=before.created_us if before else now_us,
-                changed_us=now_us,
-                known=before.known if before else (),
-                known_us=before.known_us if before else 0,
-            )
-            action = "link.change" if before else "link.create"
-            if link.retired and not (before and before.retired):
-                action = "link.retire"
-            subject = f"{pool_id}/{link.link_id}"
-            changes.append(_change(now_us, by, action, subject, before, link))
-            known[link.link_id] = link
-            saved.append(link)
-        if len(known) > self._options.max_links:
-            limit = self._options.max_links
-            raise LimitReached(f"`max_links` is {limit}, and there would be {len(known)} links")
-        reset = tuple(link.link_id for link in saved if link.counted_from_us == now_us)
-        return self._save_links(pool_id, saved, changes, reset, now_us)
+
+        def make(known: Pool) -> list[LinkRecord]:
+            new = changes.keys() - known.links.keys()
+            n_links, limit = len(known.links) + len(new), self._options.max_links
+            if n_links > limit:
+                raise LimitReached(f"`max_links` is {limit}, and there would be {n_links} links")
+            made = []
+            for link_id, change in changes.items():
+                before = known.links.get(link_id)
+                link = change(before)
+                check_link(link)
+                changed_us = _next_revision(now_us, known, before)
+                counted_from_us = before.counted_from_us if before else 0
+                link = replace(
+                    link,
+                    pool_id=pool_id,
+                    counted_from_us=changed_us if before and reset_statistics else counted_from_us,
+                    created_us=before.created_us if before else changed_us,
+                    changed_us=changed_us,
+                    known=before.known if before else (),
+                    known_us=before.known_us if before else 0,
+                )
+                made.append(link)
+            return made
+
+        return self._commit_links(pool_id, make, by, expected_us)
 
     def put_known(
         self, pool_id: str, known: Mapping[str, Sequence[ImportedCounts]], by: str, now_us: int
@@ -268,29 +315,19 @@ class PoolDirectory:
         All rounds are then learned again. Empty counts remove what was imported. Raises
         `InvalidInput`, also for a policy that cannot learn from counts, and `UnknownLink`.
         """
-        pool, now_us = self.whole_pool(pool_id), self._after_last_change(pool_id, now_us)
-        saved, changes = [], []
-        for link_id, counts in known.items():
-            before = self.link(pool_id, link_id)
-            link = replace(before, known=tuple(counts), known_us=now_us, changed_us=now_us)
-            changes.append(_change(now_us, by, "link.import", f"{pool_id}/{link_id}", before, link))
-            saved.append(link)
-        check_known(pool, known)
-        return self._save_links(pool_id, saved, changes, (), now_us)
 
-    def _save_links(
-        self,
-        pool_id: str,
-        links: Sequence[LinkRecord],
-        changes: Sequence[ChangeRecord],
-        reset: tuple[str, ...],
-        now_us: int,
-    ) -> Future[list[LinkRecord]]:
-        operation = contract.SaveLinks(links=tuple(links), changes=tuple(changes), reset=reset)
-        return then(
-            self._committer.submit([operation]),
-            lambda answers: self._take_links(pool_id, answers[0], now_us, bool(reset)),
-        )
+        def make(pool: Pool) -> list[LinkRecord]:
+            made = []
+            for link_id, counts in known.items():
+                before = self.link(pool_id, link_id)
+                changed_us = _next_revision(now_us, pool, before)
+                made.append(
+                    replace(before, known=tuple(counts), known_us=changed_us, changed_us=changed_us)
+                )
+            check_known(pool, known)
+            return made
+
+        return self._commit_links(pool_id, make, by, action="link.import")
 
     def keys(self) -> list[KeyRecord]:
         """Return every key, including revoked ones. Quick."""
@@ -338,18 +375,105 @@ class PoolDirectory:
         with self._store.reading() as reader:
             return reader.changes(subject, limit)
 
-    def _save_pool(self, settings: PoolSettings, change: ChangeRecord) -> Future[PoolSettings]:
-        def take(_: list[object]) -> PoolSettings | Future[PoolSettings]:
+    def _commit_pool(
+        self,
+        pool_id: str,
+        make: Callable[[Pool | None], tuple[PoolSettings, str]],
+        by: str,
+        expected_us: int | None,
+        n_tries: int = 1,
+    ) -> Future[PoolSettings]:
+        """Store the settings that `make` returns, with the name of the action, for a pool."""
+        known = self._pools.get(pool_id)
+        before = known.settings if known else None
+        revision = before.changed_us if before else 0
+        if expected_us is not None and expected_us != revision:
+            known = self._read_pool(pool_id)  # another process may have changed it
+            before = known.settings if known else None
+            revision = before.changed_us if before else 0
+            if expected_us != revision:
+                raise Outdated(f"somebody else changed pool {pool_id}: read it again")
+        settings, action = make(known)
+        change = _change(settings.changed_us, by, action, pool_id, before, settings)
+
+        def take(answers: list[object]) -> PoolSettings | Future[PoolSettings]:
+            if not answers[0]:
+                self._try_again(pool_id, n_tries)
+                return self._commit_pool(pool_id, make, by, expected_us, n_tries + 1)
             with self._lock:
-                known = self._pools.get(settings.pool_id)
+                known = self._pools.get(pool_id)
                 if known and known.settings.changed_us > settings.changed_us:
                     return settings  # another process changed it since
                 pool = known.with_settings(settings) if known else Pool.of(settings)
-                self._pools[settings.pool_id] = pool
+                self._pools[pool_id] = pool
                 changed = self._changed(pool, settings.changed_us, False)
             return then(changed, lambda _: settings)
 
-        return then(self._committer.submit([contract.SavePool(pool=settings, change=change)]), take)
+        operation = contract.SavePool(pool=settings, change=change, after_us=revision)
+        return then(self._committer.submit([operation]), take)
+
+    def _commit_links(
+        self,
+        pool_id: str,
+        make: Callable[[Pool], list[LinkRecord]],
+        by: str,
+        expected_us: int | None = None,
+        n_tries: int = 1,
+        action: str = "",
+    ) -> Future[list[LinkRecord]]:
+        """Store the links that `make` returns for a pool."""
+        known = self.whole_pool(pool_id)
+        links = make(known)
+        if expected_us is not None and not _have_revision(known, links, expected_us):
+            known = self._read_pool(pool_id) or known
+            links = make(known)
+            if not _have_revision(known, links, expected_us):
+                raise Outdated(f"somebody else changed {links[0].link_id}: read it again")
+        before = [known.links.get(link.link_id) for link in links]
+        changes = tuple(
+            _change(
+                link.changed_us,
+                by,
+                action or _link_action(first, link),
+                f"{pool_id}/{link.link_id}",
+                first,
+                link,
+            )
+            for first, link in zip(before, links, strict=True)
+        )
+        reset = tuple(link.link_id for link in links if link.counted_from_us == link.changed_us)
+        revisions = tuple(0 if first is None else first.changed_us for first in before)
+
+        def take(answers: list[object]) -> Future[list[LinkRecord]]:
+            if answers[0] is False:
+                self._try_again(pool_id, n_tries)
+                return self._commit_links(pool_id, make, by, expected_us, n_tries + 1, action)
+            now_us = max((link.changed_us for link in links), default=0)
+            return self._take_links(pool_id, answers[0], now_us, bool(reset))
+
+        operation = contract.SaveLinks(
+            links=tuple(links), changes=changes, reset=reset, after_us=revisions
+        )
+        return then(self._committer.submit([operation]), take)
+
+    def _try_again(self, pool_id: str, n_tries: int) -> None:
+        """Read what another process has stored, so that a change can be made from it."""
+        if n_tries >= MAX_TRIES:
+            raise Conflict(f"others change pool {pool_id} all the time: try again later")
+        self._read_pool(pool_id)
+
+    def _read_pool(self, pool_id: str) -> Pool | None:
+        """Load a pool from the store, return its state in memory."""
+        with self._store.reading() as reader:
+            found = [
+                Pool.of(with_known_policy(pool), reader.links(pool_id))
+                for pool in reader.pools()
+                if pool.pool_id == pool_id
+            ]
+        with self._lock:
+            for pool in found:
+                self._take_changed(pool)
+            return self._pools.get(pool_id)
 
     def _save_key(self, key: KeyRecord, change: ChangeRecord) -> Future[KeyRecord]:
         def take(_: list[object]) -> KeyRecord:
@@ -369,6 +493,28 @@ class PoolDirectory:
             pool = self._pools[pool_id] = known.with_links(newest)
             changed = self._changed(pool, now_us, were_reset)
         return then(changed, lambda _: saved)
+
+
+def _next_revision(now_us: int, pool: Pool | None, before: PoolSettings | LinkRecord | None) -> int:
+    """Return the time of a change: not before the pool's last one, and after the object's own.
+
+    Of two states the later one holds, so a change must not look older than it is where the clock
+    was set back.
+    """
+    if pool is not None:
+        now_us = max(now_us, pool.links_changed_us, pool.settings.changed_us)
+    return now_us if before is None else max(now_us, before.changed_us + 1)
+
+
+def _have_revision(pool: Pool, links: Sequence[LinkRecord], expected_us: int) -> bool:
+    stored = (pool.links.get(link.link_id) for link in links)
+    return all((0 if one is None else one.changed_us) == expected_us for one in stored)
+
+
+def _link_action(before: LinkRecord | None, link: LinkRecord) -> str:
+    if link.retired and not (before and before.retired):
+        return "link.retire"
+    return "link.change" if before else "link.create"
 
 
 def _is_newer(known: Pool, link: LinkRecord) -> bool:

@@ -11,6 +11,7 @@
     ├── UnknownKey        (LookupError)      no such key
     ├── UnknownNote       (LookupError)      no such note on the pool
     ├── Conflict          (ValueError)       the id is taken by something else
+    ├── Outdated          (ValueError)       somebody else changed it since it was read
     └── LimitReached      (ValueError)       a limit of the service, named with its number
 
 A broken rule of an argument is `slotwise.errors.InvalidInput`, an unknown decision
@@ -63,6 +64,10 @@ class UnknownNote(SlotwiseError, LookupError):
 
 class Conflict(SlotwiseError, ValueError):
     """The id is taken by something with other content."""
+
+
+class Outdated(SlotwiseError, ValueError):
+    """Somebody else changed the pool or link since the caller read it; nothing was stored."""
 
 
 class LimitReached(SlotwiseError, ValueError):

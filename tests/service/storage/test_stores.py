@@ -15,7 +15,13 @@ from sqlalchemy.pool import NullPool
 from slotwise.errors import UnsupportedState
 from slotwise.service.records import ChangeRecord
 from slotwise.service.refusals import StoreUnavailable
-from slotwise.service.storage.contract import AppendDecision, SavePool, Store
+from slotwise.service.storage.contract import (
+    NEEDS_NO_ROWS,
+    AppendDecision,
+    Learned,
+    SavePool,
+    Store,
+)
 from slotwise.service.storage.ledger import Ledger, NewRows
 from slotwise.service.storage.migrations import STEPS, present_version
 from slotwise.service.storage.postgresql import PostgresqlStore
@@ -158,6 +164,12 @@ def test_a_closed_store_is_unavailable(path: Path) -> None:
         reads(store).pools()
 
 
+def test_a_column_has_the_default_of_its_field() -> None:
+    """So that a pool of an earlier release does not change when a field is added."""
+    [default] = metadata.tables["learned"].c.needs_rows_us.server_default.arg.split()  # type: ignore[union-attr]
+    assert int(default) == NEEDS_NO_ROWS == Learned("home", 1, b"").needs_rows_us
+
+
 def test_the_code_asks_for_the_newest_migration() -> None:
     assert list(STEPS) == sorted(STEPS)
     assert list(STEPS)[-1] == SCHEMA_VERSION
@@ -168,14 +180,34 @@ def test_a_store_is_migrated_to_the_tables_of_the_code(version: str, path: Path)
     from alembic.autogenerate import compare_metadata
     from alembic.migration import MigrationContext
 
+    before: dict[str, object] = {}
     if version != "empty":
         shutil.copy(GOLDEN / f"store-{version}.db", path)
+        before = column_defaults(path)
     SqliteStore(path).close()
     engine = create_engine(f"sqlite:///{path}", poolclass=NullPool)
     with engine.connect() as connection:
         assert present_version(connection) == SCHEMA_VERSION
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, metadata) == []
+    SqliteStore(fresh := path.with_name("fresh.db")).close()
+    added = column_defaults(path).items() - before.items()
+    assert added <= column_defaults(fresh).items()
+
+
+def _number(default: str | None) -> object:
+    text = (default or "").strip("'")
+    return float(text) if text.replace(".", "").isdigit() else text
+
+
+def column_defaults(path: Path) -> dict[str, object]:
+    """Return the default of every column that rows of an earlier release may lack."""
+    with closing(sqlite3.connect(path)) as connection:
+        return {
+            f"{table}.{column}": _number(default)
+            for table in metadata.tables
+            for _, column, _, _, default, _ in connection.execute(f"PRAGMA table_info({table})")
+        }
 
 
 def test_a_store_of_a_newer_version_is_refused(path: Path) -> None:

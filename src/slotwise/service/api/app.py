@@ -200,6 +200,8 @@ class App:
             else:
                 made = await operation.handler(context, request)
             answer = made if isinstance(made, _ANSWERS) else Answer(_encode(made), operation.status)
+            if request.revision is not None:
+                answer.headers += ((b"etag", b'"%d"' % request.revision),)
         except (Exception, asyncio.CancelledError) as error:
             problem = _as_problem(error)
             answer = self._refuse(problem, error, request, operation)
@@ -378,6 +380,7 @@ _SLUGS: dict[type[Exception], str] = {
     refusals.UnknownNote: "unknown-note",
     UnknownDecision: "unknown-decision",
     refusals.Conflict: "conflict",
+    refusals.Outdated: "outdated",
     refusals.LimitReached: "pool-too-large",
 }
 

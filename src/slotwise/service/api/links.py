@@ -35,6 +35,7 @@ from slotwise.service.http.exchange import Answer
 from slotwise.service.http.problems import FieldError, RequestProblem, broken_rule
 from slotwise.service.http.routing import links_to
 from slotwise.service.pool import check_link, read_known_table
+from slotwise.service.pool_directory import LinkChange
 from slotwise.service.records import LinkRecord, PoolSettings, compose
 from slotwise.service.refusals import UnknownLink
 
@@ -142,6 +143,7 @@ OPERATIONS = Operations()
 @OPERATIONS.add(
     "PUT /v1/pools/{pool_id}/links/{link_id}",
     "admin",
+    has_revision=True,
     body=LinkBody,
     example=EXAMPLE,
     links=(
@@ -155,13 +157,13 @@ async def put_link(context: ServiceContext, request: Request) -> LinkAnswer:
     body: LinkBody = request.body
     link = compose(LinkRecord, body, **_dates(body), **request.path_values)
     _check(context, link)
-    [stored] = await _store(context, request, [link], reset=body.reset_statistics)
-    return _answer(stored)
+    return await _store_one(context, request, lambda _: link, reset=body.reset_statistics)
 
 
 @OPERATIONS.add(
     "PATCH /v1/pools/{pool_id}/links/{link_id}",
     "admin",
+    has_revision=True,
     body=LinkPatch,
     example={"title": "Summer sale"},
 )
@@ -171,24 +173,33 @@ async def patch_link(context: ServiceContext, request: Request) -> LinkAnswer:
     reset = changes.pop("reset_statistics", False)
     for name in {"starts_at", "ends_at"} & changes.keys():
         changes[f"{name.removesuffix('_at')}_us"] = _microseconds(changes.pop(name))
-    link = replace(_present(context, request), **changes)
-    _check(context, link)
-    [stored] = await _store(context, request, [link], reset=reset)
-    return _answer(stored)
+    _check(context, replace(_present(context, request), **changes))
+
+    def patched(present: LinkRecord | None) -> LinkRecord:
+        assert present is not None  # links are retired, never removed
+        return replace(present, **changes)
+
+    return await _store_one(context, request, patched, reset=reset)
 
 
-@OPERATIONS.add("DELETE /v1/pools/{pool_id}/links/{link_id}", "admin")
+@OPERATIONS.add("DELETE /v1/pools/{pool_id}/links/{link_id}", "admin", has_revision=True)
 async def retire_link(context: ServiceContext, request: Request) -> LinkAnswer:
     """Retire a link: it is no longer shown; clicks are still followed and counted."""
-    link = replace(_present(context, request), retired=True)
-    [stored] = await _store(context, request, [link], reset=False)
-    return _answer(stored)
+    _present(context, request)
+
+    def retired(present: LinkRecord | None) -> LinkRecord:
+        assert present is not None
+        return replace(present, retired=True)
+
+    return await _store_one(context, request, retired, reset=False)
 
 
-@OPERATIONS.add("GET /v1/pools/{pool_id}/links/{link_id}", "read")
+@OPERATIONS.add("GET /v1/pools/{pool_id}/links/{link_id}", "read", has_revision=True)
 async def get_link(context: ServiceContext, request: Request) -> LinkAnswer:
     """Read a link."""
-    return _answer(_present(context, request))
+    link = _present(context, request)
+    request.revision = link.changed_us
+    return _answer(link)
 
 
 @OPERATIONS.add("GET /v1/pools/{pool_id}/links", "read", answer=LinkList)
@@ -249,6 +260,25 @@ def _check(context: ServiceContext, link: LinkRecord, within: str = "") -> None:
         check_destination(link.url, context.service.directory.pool(link.pool_id).allowed_hosts)
     except InvalidInput as error:
         raise broken_rule(str(error), f"{within}/{error.argument}") from None
+
+
+async def _store_one(
+    context: ServiceContext, request: Request, change: LinkChange, *, reset: bool
+) -> LinkAnswer:
+    """Change the link of the request, and answer it."""
+    values = request.path_values
+    saving = await asyncio.to_thread(
+        context.service.directory.change_links,
+        values["pool_id"],
+        {values["link_id"]: change},
+        request.caller(),
+        context.clock_us(),
+        reset,
+        request.expected_revision(),
+    )
+    [stored] = await asyncio.wrap_future(saving)
+    request.revision = stored.changed_us
+    return _answer(stored)
 
 
 async def _store(

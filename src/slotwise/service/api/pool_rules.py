@@ -117,28 +117,37 @@ EXAMPLE = {
 OPERATIONS = Operations()
 
 
-@OPERATIONS.add("GET /v1/pools/{pool_id}/rules", "read")
+@OPERATIONS.add("GET /v1/pools/{pool_id}/rules", "read", has_revision=True)
 def get_rules(context: ServiceContext, request: Request) -> RuleList:
     """Read the rules of a pool, what each one delivers, and what it costs."""
-    return _list(context, request.path_values["pool_id"])
+    pool_id = request.path_values["pool_id"]
+    request.revision = context.service.directory.pool(pool_id).changed_us
+    return _list(context, pool_id)
 
 
-@OPERATIONS.add("PUT /v1/pools/{pool_id}/rules", "admin", body=RulesBody, example=EXAMPLE)
+@OPERATIONS.add(
+    "PUT /v1/pools/{pool_id}/rules",
+    "admin",
+    has_revision=True,
+    body=RulesBody,
+    example=EXAMPLE,
+)
 async def put_rules(context: ServiceContext, request: Request) -> RuleList:
     """Replace the rules of a pool; they hold from the next page on."""
     pool_id = request.path_values["pool_id"]
     rules = _rules_of(request.body, context.service.directory.pool(pool_id).currency)
 
     def check_and_store() -> Future[PoolSettings]:
-        by, now_us = request.caller(), context.clock_us()
-        return context.service.directory.put_rules(pool_id, rules, by, now_us)
+        by, now_us, expected_us = request.caller(), context.clock_us(), request.expected_revision()
+        return context.service.directory.put_rules(pool_id, rules, by, now_us, expected_us)
 
     loop = asyncio.get_running_loop()
     try:
-        stored = await loop.run_in_executor(context.change_threads, check_and_store)
+        saving = await loop.run_in_executor(context.change_threads, check_and_store)
+        stored = await asyncio.wrap_future(saving)
     except InvalidInput as error:
         raise broken_rule(str(error), "/rules") from None
-    await asyncio.wrap_future(stored)
+    request.revision = stored.changed_us
     return await asyncio.to_thread(_list, context, pool_id)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from functools import partial
 from typing import Annotated, Any
@@ -255,6 +255,7 @@ OPERATIONS = Operations()
 @OPERATIONS.add(
     "PUT /v1/pools/{pool_id}",
     "admin",
+    has_revision=True,
     body=PoolBody,
     check_good_fields=_check_good_fields,
     answer=PoolAnswer,
@@ -267,12 +268,13 @@ OPERATIONS = Operations()
 )
 async def put_pool(context: ServiceContext, request: Request) -> msgspec.Struct:
     """Create or replace a pool."""
-    return await _store(context, request, request.body)
+    return await _store(context, request, lambda _: request.body)
 
 
 @OPERATIONS.add(
     "PATCH /v1/pools/{pool_id}",
     "admin",
+    has_revision=True,
     body=PoolPatch,
     check_good_fields=_check_good_fields,
     answer=PoolAnswer,
@@ -281,54 +283,73 @@ async def put_pool(context: ServiceContext, request: Request) -> msgspec.Struct:
 )
 async def patch_pool(context: ServiceContext, request: Request) -> msgspec.Struct:
     """Change some fields of a pool; one that was archived is used again."""
-    present = body_of(context.service.directory.pool(request.path_values["pool_id"]))
-    return await _store(context, request, replace(present, **given(request.body)))
+    context.service.directory.pool(request.path_values["pool_id"])
+    changes = given(request.body)
+
+    def patched(present: PoolSettings | None) -> PoolBody:
+        assert present is not None  # pools are archived, never removed
+        return replace(body_of(present), **changes)
+
+    return await _store(context, request, patched)
 
 
-@OPERATIONS.add("GET /v1/pools/{pool_id}", "read", answer=PoolAnswer)
+@OPERATIONS.add("GET /v1/pools/{pool_id}", "read", has_revision=True, answer=PoolAnswer)
 def get_pool(context: ServiceContext, request: Request) -> msgspec.Struct:
     """Read a pool."""
-    return _answer(context, context.service.directory.pool(request.path_values["pool_id"]))
+    return _answer(context, request, context.service.directory.pool(request.path_values["pool_id"]))
 
 
 @OPERATIONS.add(
     "DELETE /v1/pools/{pool_id}",
     "admin",
+    has_revision=True,
     answer=PoolAnswer,
     links=links_to("get_pool", giving=("pool_id",)),
 )
 async def archive_pool(context: ServiceContext, request: Request) -> msgspec.Struct:
     """Archive a pool: it no longer decides, and its history is kept."""
-    archived = context.service.directory.archive_pool(
-        request.path_values["pool_id"], request.caller(), context.clock_us()
+    archived = await asyncio.to_thread(
+        context.service.directory.archive_pool,
+        request.path_values["pool_id"],
+        request.caller(),
+        context.clock_us(),
+        request.expected_revision(),
     )
-    return await asyncio.to_thread(_answer, context, await asyncio.wrap_future(archived))
+    return await asyncio.to_thread(_answer, context, request, await asyncio.wrap_future(archived))
 
 
 @OPERATIONS.add("GET /v1/pools", "read")
 def list_pools(context: ServiceContext, request: Request) -> PoolList:
     """List the pools, archived ones too."""
-    return PoolList([_answer(context, pool) for pool in context.service.directory.pools()])
+    return PoolList([_described(context, pool) for pool in context.service.directory.pools()])
 
 
-async def _store(context: ServiceContext, request: Request, body: PoolBody) -> msgspec.Struct:
+async def _store(
+    context: ServiceContext, request: Request, make: Callable[[PoolSettings | None], PoolBody]
+) -> msgspec.Struct:
+    """Store what `make` returns for the present pool, and answer it."""
     pool_id = request.path_values["pool_id"]
-    settings = _settings_of(pool_id, body)
 
-    def check_and_store() -> Future[PoolSettings]:
+    def change(present: PoolSettings | None) -> PoolSettings:
+        body = make(present)
+        settings = _settings_of(pool_id, body)
         _check(context, settings)
         segment_floors = declared_floors(body.segment_floors, settings.features)
-        labelled = replace(settings, segment_floors=segment_floors)
-        return context.service.directory.put_pool(labelled, request.caller(), context.clock_us())
+        return replace(settings, segment_floors=segment_floors)
+
+    def check_and_store() -> Future[PoolSettings]:
+        by, now_us, expected_us = request.caller(), context.clock_us(), request.expected_revision()
+        return context.service.directory.change_pool(pool_id, change, by, now_us, expected_us)
 
     try:
         # Not on the event loop: the check starts the policy, which may have to be compiled first.
         loop = asyncio.get_running_loop()
-        stored = await loop.run_in_executor(context.change_threads, check_and_store)
+        saving = await loop.run_in_executor(context.change_threads, check_and_store)
+        stored = await asyncio.wrap_future(saving)
     except InvalidInput as error:
         broken = _field_errors(error)
         raise RequestProblem("validation", broken[0].detail, errors=broken) from None
-    return await asyncio.to_thread(_answer, context, await asyncio.wrap_future(stored))
+    return await asyncio.to_thread(_answer, context, request, stored)
 
 
 def _check(context: ServiceContext, pool: PoolSettings) -> None:
@@ -359,7 +380,12 @@ def _check_links_stay_allowed(context: ServiceContext, pool: PoolSettings) -> No
             raise InvalidInput(detail, "allowed_hosts") from None
 
 
-def _answer(context: ServiceContext, pool: PoolSettings) -> msgspec.Struct:
+def _answer(context: ServiceContext, request: Request, pool: PoolSettings) -> msgspec.Struct:
+    request.revision = pool.changed_us
+    return _described(context, pool)
+
+
+def _described(context: ServiceContext, pool: PoolSettings) -> msgspec.Struct:
     active = sum(not link.retired for link in context.service.directory.links(pool.pool_id))
     times = times_of(pool, PoolAnswer)
     return compose(PoolAnswer, body_of(pool), pool, n_links=active, **times)

@@ -31,6 +31,9 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 
+_REVISION_TAG = re.compile(rb'"(\d{1,18})"')
+
+
 class Caller(Protocol):
     """The part of a key that the HTTP side uses."""
 
@@ -56,6 +59,19 @@ class Request(msgspec.Struct, Generic[Key]):
     """An instance of the operation's body type."""
     query: Any = None
     """An instance of the operation's query type."""
+    revision: int | None = None
+    """Set by the handler: the revision of what it answers, which is sent as an entity tag."""
+
+    def expected_revision(self) -> int | None:
+        """Return the revision that the caller wants to change (`If-Match`); None: any.
+
+        A tag that is not one of ours is a revision that nothing has.
+        """
+        given = self.headers.get(b"if-match", b"*").strip()
+        if given == b"*":
+            return None
+        tag = _REVISION_TAG.fullmatch(given)
+        return int(tag[1]) if tag else -1
 
     def text_headers(self) -> dict[str, str]:
         """Return the headers as text."""

@@ -73,6 +73,11 @@ def _operation(operation: Operation[Any, Any], schema_of: Mapping[str, Any]) -> 
     parameters = [*_path_parameters(operation), *_query_parameters(operation)]
     if operation.has_tag:
         parameters.append({"name": "If-None-Match", "in": "header", "schema": {"type": "string"}})
+    if operation.has_revision and operation.method != "GET":
+        about = "The ETag that was read: 412 if somebody else changed it since"
+        schema = {"type": "string"}
+        tag = {"name": "If-Match", "in": "header", "description": about, "schema": schema}
+        parameters.append(tag)
     if parameters:
         described["parameters"] = parameters
     if operation.body is not None:
@@ -119,6 +124,9 @@ def _success(operation: Operation[Any, Any], schema_of: Mapping[str, Any]) -> di
         answer["headers"] = {"Location": location}
     if operation.has_tag:
         tag = {"description": "Send it as If-None-Match next time", "schema": {"type": "string"}}
+        answer["headers"] = {"ETag": tag}
+    if operation.has_revision:
+        tag = {"description": "Send it as If-Match with a change", "schema": {"type": "string"}}
         answer["headers"] = {"ETag": tag}
     content: dict[str, Any] = {}
     for content_type in operation.content_types:

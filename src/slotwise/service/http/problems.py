@@ -40,6 +40,7 @@ PROBLEMS: dict[str, ProblemType] = {
     "method-not-allowed": ProblemType(405, "This address does not answer this method"),
     "conflict": ProblemType(409, "The call contradicts what is stored"),
     "plan-running": ProblemType(409, "A plan is being simulated already"),
+    "outdated": ProblemType(412, "Somebody else changed this since it was read"),
     "body-too-large": ProblemType(413, "The body is too large"),
     "unsupported-media-type": ProblemType(415, "The body must be application/json"),
     "validation": ProblemType(422, "The call breaks a rule"),

@@ -94,6 +94,9 @@ class Operation(Generic[Context, Key]):
     content_types: tuple[str, ...] = ("application/json",)
     has_tag: bool = False
     """Whether the answer has an entity tag, and is 304 for a client that sends it."""
+    has_revision: bool = False
+    """Whether what it answers has a revision: the answer has it as an entity tag, and a change is
+    refused with 412 if the caller sends another one as `If-Match`."""
     problems: tuple[str, ...] = ()
     """Problems of this operation, in addition to those of every operation."""
     protocol_errors: ProtocolErrors | None = None
@@ -132,6 +135,8 @@ class Operations(list[Operation[Context, Key]]):
         if method == "PUT" and path.endswith("}"):
             ids.pop()
         problems = (*declared.pop("problems", ()), *(_UNKNOWN[name] for name in ids))
+        if declared.get("has_revision") and method != "GET":
+            problems = (*problems, "outdated")
 
         def declare(handler: Declared) -> Declared:
             returned = get_type_hints(handler)["return"]

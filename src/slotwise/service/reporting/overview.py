@@ -208,6 +208,8 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     """How a pool is doing. Times are microseconds since the epoch, money is micro-units."""
 
     pool_id: str
+    revision: int
+    """Of the pool's settings and rules; sent back with a change."""
     now_us: int
     archived: bool
     currency: str
@@ -310,6 +312,7 @@ def draw_pool(
         activity,
         outcomes,
         pool,
+        revision=pool.changed_us,
         policy=pool.policy,
         now_us=now_us,
         frontier_kinds=frontier.n_kinds,

@@ -88,21 +88,28 @@ class _Operation(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class SavePool(_Operation, frozen=True, kw_only=True):
-    """Create or replace a pool."""
+    """Create or replace a pool; returns whether it was stored.
+
+    The time of the last change is the revision of a pool or link. If `after_us` is given, nothing
+    is stored unless it is the revision of the stored pool, 0 for a new one.
+    """
 
     pool: PoolSettings
     change: ChangeRecord
+    after_us: int | None = None
 
 
 class SaveLinks(_Operation, frozen=True, kw_only=True):
     """Create or replace links; those in `reset` lose their counters.
 
-    Returns the links as stored, with the place of each.
+    Returns the links as stored, with the place of each. If `after_us` is given, it has the revision
+    of each link, and False is returned and nothing is stored unless all of them are stored.
     """
 
     links: tuple[LinkRecord, ...]
     changes: tuple[ChangeRecord, ...]
     reset: tuple[str, ...] = ()
+    after_us: tuple[int, ...] | None = None
 
 
 class SaveKey(_Operation, frozen=True, kw_only=True):

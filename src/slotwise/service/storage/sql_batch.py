@@ -129,9 +129,8 @@ class SqlBatch:
                 return self._ledger.record(operation)
             case contract.CloseWindows(until_us=until_us):
                 self._ledger.close_windows(until_us)
-            case contract.SavePool(pool=pool, change=change):
-                self._session.upsert(schema.pools, [schema.POOLS.row(pool)])
-                self._session.insert(schema.changes, [schema.CHANGES.row(change)])
+            case contract.SavePool():
+                return self._save_pool(operation)
             case contract.SaveLinks():
                 return self._save_links(operation)
             case contract.SaveKey(key=key, change=change):
@@ -219,16 +218,30 @@ class SqlBatch:
             return False
         raise Superseded(f"pool {learned.pool_id} has a newer version than {learned.version}")
 
-    def _save_links(self, operation: contract.SaveLinks) -> list[LinkRecord]:
+    def _save_pool(self, operation: contract.SavePool) -> bool:
+        pool, after_us = operation.pool, operation.after_us
+        if after_us is not None and self._reader.pool_revision(pool.pool_id) != after_us:
+            return False
+        self._session.upsert(schema.pools, [schema.POOLS.row(pool)])
+        self._session.insert(schema.changes, [schema.CHANGES.row(operation.change)])
+        return True
+
+    def _save_links(self, operation: contract.SaveLinks) -> list[LinkRecord] | bool:
         # Late feedback that arrived before a reset must be counted before it, not after.
         self._write_new_rows()
         saved = []
         places: dict[str, dict[str, int]] = {}
         n_links: dict[str, int] = {}
+        revisions: dict[tuple[str, str], int] = {}
         for pool_id in {link.pool_id for link in operation.links}:
             named = {link.link_id for link in operation.links if link.pool_id == pool_id}
-            places[pool_id] = self._reader.places(pool_id, named)
+            stored = self._reader.places(pool_id, named)
+            revisions |= {(pool_id, one): changed_us for one, (_, changed_us) in stored.items()}
+            places[pool_id] = {link_id: place for link_id, (place, _) in stored.items()}
             n_links[pool_id] = self._reader.n_links(pool_id)
+        expected = (revisions.get((link.pool_id, link.link_id), 0) for link in operation.links)
+        if operation.after_us is not None and tuple(expected) != operation.after_us:
+            return False
         for link in operation.links:
             of_pool = places[link.pool_id]
             if link.link_id not in of_pool:

@@ -319,11 +319,20 @@ class StoreReader:
         found = self._fetch(f"{rows_of(schema.links)} {_OF_POOL} ORDER BY place", pool_id=pool_id)
         return [schema.LINKS.record(row) for row in found]
 
-    def places(self, pool_id: str, link_ids: Iterable[str]) -> dict[str, int]:
-        """Return the places of these links, as far as the pool has them."""
+    def pool_revision(self, pool_id: str) -> int:
+        """Return when a pool was last changed, 0 if there is none."""
+        for (changed_us,) in self._fetch(
+            f"SELECT changed_us FROM pools {_OF_POOL}", pool_id=pool_id
+        ):
+            return int(changed_us)
+        return 0
+
+    def places(self, pool_id: str, link_ids: Iterable[str]) -> dict[str, tuple[int, int]]:
+        """Return the places and revisions of these links, as far as the pool has them."""
         ids = self._session.listed(list(link_ids))
-        sql = f"SELECT link_id, place FROM links {_OF_POOL} AND link_id {{listed}}"
-        return dict(self._fetch(sql, pool_id=pool_id, ids=ids))
+        sql = f"SELECT link_id, place, changed_us FROM links {_OF_POOL} AND link_id {{listed}}"
+        found = self._fetch(sql, pool_id=pool_id, ids=ids)
+        return {link_id: (place, changed_us) for link_id, place, changed_us in found}
 
     def n_links(self, pool_id: str) -> int:
         """Count the links of a pool."""

@@ -33,7 +33,7 @@ async function submit(event) {
   afterwards();
 }
 
-const changeOf = (pool, body) => call(`/v1/pools/${encodeURIComponent(pool.pool_id)}`, { method: "PATCH", body });
+const changeOf = (pool, body) => call(`/v1/pools/${encodeURIComponent(pool.pool_id)}`, { method: "PATCH", body, revision: pool.revision });
 
 // Ask before an action on a link of the table.
 export function askForLink(action, link, pool) {
@@ -69,7 +69,7 @@ export function askForFloor(pool, floor, gives) {
 export function askToArchive(pool) {
   const path = `/v1/pools/${encodeURIComponent(pool.pool_id)}`;
   return confirm({
-    title: `Archive ${pool.pool_id}?`, yes: "Archive", act: () => call(path, { method: "DELETE" }),
+    title: `Archive ${pool.pool_id}?`, yes: "Archive", act: () => call(path, { method: "DELETE", revision: pool.revision }),
     words: "It no longer fills pages. Its history is kept, and saving its settings restores it.",
   });
 }

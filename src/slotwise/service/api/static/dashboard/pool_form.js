@@ -1,7 +1,7 @@
 // The settings of a pool: a new one, or those that there are.
 
 import { element, local, makeDialog, makeField, number } from "./form.js";
-import { call } from "./service.js";
+import { call, callForRevision } from "./service.js";
 
 const HOST = /^\s*(?:https?:\/\/)?([^/\s]*)/;
 const hosts = (text) => text.split(/[\s,]+/).filter(Boolean).map((one) => HOST.exec(one)[1].toLowerCase());
@@ -109,6 +109,7 @@ const controls = Object.fromEntries(ALL.map((field, i) => [field.name, rows[i].c
 const [NAME, LINKS] = [rows[0], rows[3]];
 let known = [];
 let editing = null;
+let revision = 0; // of the pool that is edited
 let before = {};
 let afterwards = () => {};
 
@@ -135,7 +136,7 @@ async function submit() {
   const values = typed();
   if (editing) {
     const changed = Object.fromEntries(Object.entries(values).filter(([name, text]) => text !== before[name]));
-    await call(`/v1/pools/${encodeURIComponent(editing)}`, { method: "PATCH", body: bodyOf(changed) });
+    await call(`/v1/pools/${encodeURIComponent(editing)}`, { method: "PATCH", body: bodyOf(changed), revision });
     afterwards(editing, false);
     return;
   }
@@ -178,7 +179,8 @@ export function openNew(pools) {
 }
 
 export async function openSettings(pool) {
-  const stored = await call(`/v1/pools/${encodeURIComponent(pool.pool_id)}`);
+  const [stored, read] = await callForRevision(`/v1/pools/${encodeURIComponent(pool.pool_id)}`);
+  revision = read;
   editing = pool.pool_id;
   NAME.hidden = LINKS.hidden = advanced.open = true;
   archive.hidden = pool.archived;

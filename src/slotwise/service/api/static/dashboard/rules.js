@@ -25,6 +25,7 @@ form.body.append(said);
 let pool = null;
 let changed = null; // the rule that is changed, none for a new one
 let checked = null; // the rules that were checked, to be saved next
+let revision = 0; // of the pool that they were made from
 let afterwards = () => {};
 
 const address = () => `/v1/pools/${encodeURIComponent(pool.pool_id)}/rules`;
@@ -67,10 +68,11 @@ function typed() {
 
 async function submit() {
   if (checked !== null) {
-    await call(address(), { method: "PUT", body: { rules: checked } });
+    await call(address(), { method: "PUT", body: { rules: checked }, revision });
     afterwards();
     return true;
   }
+  revision = pool.revision;
   const rules = pool.rules.map((rule) => (rule.name === changed?.name ? typed() : bodyOf(rule)));
   if (changed === null) rules.push(typed());
   const answer = await call(`${address()}:check`, { method: "POST", body: { rules } });
@@ -112,8 +114,9 @@ function progress(goals) {
 }
 
 function retire(rule) {
+  const made_from = pool.revision;
   const rest = pool.rules.filter((one) => one.name !== rule.name).map(bodyOf);
-  return confirm({ title: `Retire the rule ${rule.name}?`, words: "Pages no longer keep it; the log of changes records it.", yes: "Retire", act: () => call(address(), { method: "PUT", body: { rules: rest } }) });
+  return confirm({ title: `Retire the rule ${rule.name}?`, words: "Pages no longer keep it; the log of changes records it.", yes: "Retire", act: () => call(address(), { method: "PUT", body: { rules: rest }, revision: made_from }) });
 }
 
 function row(rule) {

@@ -8,12 +8,19 @@ export class Refused extends Error {
   }
 }
 
-async function ask(path, { method = "GET", body, signal } = {}) {
+// With a `revision` nothing is changed if somebody else changed it since that revision was read.
+async function ask(path, { method = "GET", body, signal, revision } = {}) {
   const headers = body === undefined ? {} : { "Content-Type": "application/json" };
+  if (revision !== undefined) headers["If-Match"] = `"${revision}"`;
   const answer = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), cache: "no-store", signal });
   if (answer.ok) return answer;
   throw new Refused(answer.status, await answer.json().catch(() => ({})));
 }
+
+export const callForRevision = async (path) => {
+  const answer = await ask(path);
+  return [await answer.json(), answer.headers.get("ETag").replaceAll('"', "")];
+};
 
 export const call = async (path, options) => (await ask(path, options)).json();
 
@@ -30,6 +37,7 @@ export async function callForLines(path, options, take) {
 
 // One sentence for people, whatever went wrong.
 export function sentence(error) {
+  if (error.status === 412) return "Somebody else changed this: reload.";
   if (!error.status) return "The service does not answer. Nothing was changed; try again.";
   return `${error.message[0].toUpperCase()}${error.message.slice(1)}${/[.!?]$/.test(error.message) ? "" : "."}`;
 }
