@@ -45,7 +45,7 @@ def pages_with(setting: str, value: Any, kind: str) -> Shown:
         slot_weights="equal",
         seed=1,
     )
-    return shop.play(selector, 120)
+    return shop.play(selector, 60)
 
 
 @pytest.mark.parametrize(("setting", "kind"), settings_with_features())
@@ -54,7 +54,7 @@ def test_settings_reach_the_policy_with_and_without_features(setting: str, kind:
     assert one != other
 
 
-def check_goes_on(selector: Selector[Any], shop: Shop, folder: Path, n_pages: int = 25) -> None:
+def check_goes_on(selector: Selector[Any], shop: Shop, folder: Path, n_pages: int = 12) -> None:
     """Compare the pages of a selector with those of the one that its file gives."""
     selector.save(folder / "one.sel")
     loaded = Selector.load(folder / "one.sel")
@@ -62,7 +62,8 @@ def check_goes_on(selector: Selector[Any], shop: Shop, folder: Path, n_pages: in
     assert shop.play(selector, n_pages, first=first) == shop.play(loaded, n_pages, first=first)
 
 
-RULES = (
+RULES = (Rule("a", [1, 3, 5, 6], at_least=1), Rule("b", [0, 2, 4], at_most=0.5))
+CROSSING = (
     Rule("a", [1, 3, 5, 6, 9, 10, 11], at_least=1),
     Rule("b", list(range(8)), at_most=1),
 )
@@ -73,7 +74,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "floor": {"click_floor": 0.7},
     "known weights": {"slot_weights": (1.0, 0.5), "click_floor": 0.7},
     "weights that are scaled again": {"slot_weights": (2.3, 0.7), "click_floor": 0.7},
-    "crossing rules": {"rules": RULES, "slot_weights": "equal"},
+    "rules": {"rules": RULES, "slot_weights": "equal"},
     "explore": {"explore": 0.2},
     "one feature": {"features": FEATURES["one feature"], "click_floor": 0.7},
     "an open list": {"features": FEATURES["an open list"]},
@@ -89,7 +90,7 @@ def test_a_loaded_selector_goes_on_page_for_page(policy: str, options: str, tmp_
     selector: Selector[int] = Selector(
         range(12), 2, policy=registered_policy(policy, 12, 2), seed=0, **asked
     )
-    for n_pages in (0, 3, 20):
+    for n_pages in (3, 15):
         shop.play(selector, n_pages, first=selector.report().n_pages)
         check_goes_on(selector, shop, tmp_path)
 
@@ -120,7 +121,8 @@ def test_ties_within_crossing_rules_fall_the_same_way_after_loading(
             2,
             policy=registered_policy(policy, 12, 2),
             seed=0,
-            **OPTIONS["crossing rules"],
+            rules=CROSSING,
+            slot_weights="equal",
         )
         for _ in range(n_pages):
             selector.update(selector.select(), clicks=[], revenue={})
@@ -135,7 +137,7 @@ def test_ties_within_crossing_rules_fall_the_same_way_after_loading(
 def test_known_slot_weights_are_saved_as_they_are(tmp_path: Path) -> None:
     """Weights that are scaled to mean 1 a second time may differ in the last digit."""
     rng = np.random.default_rng(3)
-    for _ in range(200):
+    for _ in range(60):
         weights = rng.uniform(0.1, 3.0, 5).tolist()
         selector: Selector[int] = Selector(range(6), 5, slot_weights=weights, seed=1)
         selector.save(tmp_path / "weights.sel")

@@ -22,7 +22,7 @@ RULES: dict[str, dict[str, Any]] = {
     "cap": {"links": ("l0", "l1"), "at_most": 1.0},
     "guarantee": {"links": ("l4", "l5"), "at_least": 1.0},
 }
-FLOORS = (0.5, 1.2, 1.55, 1.85)
+FLOORS = (0.5, 1.55, 1.85)
 """A page of two links has at most 1.5 clicks; 1.3 with the cap, 1.0 with the guarantee."""
 
 
