@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from slotwise import Selector
+from slotwise.player.known_counts import KnownCounts
 from slotwise.policies import POLICIES
+from slotwise.selector import start_from_counts
 from tests.combinations.shop_play import (
     FEATURES,
     SLOTS,
@@ -168,6 +170,39 @@ def test_the_debt_of_a_floor_out_of_reach_is_not_paid_back_for_as_long_again(
     selector.set_floor(slack)
     pages = shop.play(selector, 400, first=1_100)
     assert mean_of(shop.worth, pages[100:]) > 0.9 * best
+
+
+@pytest.mark.parametrize(
+    "features",
+    [
+        pytest.param({}, id="no features"),
+        pytest.param(
+            DEVICE,
+            id="a feature",
+            marks=pytest.mark.xfail(
+                reason="with features, the price of a floor is not expected from known rates",
+                strict=True,
+            ),
+        ),
+    ],
+)
+def test_rates_that_are_imported_keep_the_floor_from_the_first_pages(features: Any) -> None:
+    """Seeded; rates are known to a hundredth, so nothing has to be learned."""
+    shop, n_views = replace(dear_clicks(1), features=features), 20_000
+    floor = shop.floor_halfway(N_SLOTS)
+    selector: Selector[Any] = Selector(
+        range(20), N_SLOTS, click_floor=floor, features=features, slot_weights="equal", seed=1
+    )
+    visitor = dict.fromkeys(features, "phone")
+    clicks = [round(n_views * float(rate)) for rate in shop.click_rate]
+    earned = (np.array(clicks) * shop.sale_rate).tolist()
+    known: list[Any] = [
+        KnownCounts(link, visitor, n_views, clicks[link], earned[link])  # type: ignore[arg-type]
+        for link in range(20)
+    ]
+    start_from_counts(selector, known)
+    pages = shop.play(selector, 400)
+    assert mean_of(shop.click_rate, pages) > 0.93 * floor
 
 
 @pytest.mark.parametrize("kind", ["no features", "one feature", "an open list"])
