@@ -171,6 +171,34 @@ def test_a_killed_writer_costs_one_refusal_and_nothing_else(tmp_path: Path) -> N
         assert server.context.service.health().n_lost_decisions == 0
 
 
+def test_clicks_on_links_in_an_outage_count_with_their_pages(tmp_path: Path) -> None:
+    """The database is renamed for a while; links and beacons are clicked meanwhile."""
+    path = tmp_path / "s.db"
+    settings = Settings(port=0, store=f"sqlite:///{path}", clicks_per_s=1e6)
+    with BackgroundServer(settings) as server, http(server.url, server.admin_key) as admin:
+        pool = crash_harness.POOL | {"click_window_s": 600, "revenue_window_s": 600}
+        admin.put("/v1/pools/home", json=pool).raise_for_status()
+        link = {"url": "https://shop.example/1"}
+        admin.put("/v1/pools/home/links/l1", json=link).raise_for_status()
+        service: Any = server.context.service
+        pages = [admin.post("/v1/pools/home/decide").json() for _ in range(5)]
+        service.flush().result()
+        path.rename(tmp_path / "away.db")
+        refused = admin.post("/v1/events", json=_click(pages[0]))
+        assert refused.status_code == 503
+        pages += [admin.post("/v1/pools/home/decide").json() for _ in range(5)]
+        for k, page in enumerate(pages):
+            address = httpx.URL(page["links"][0]["click_url"]).raw_path.decode()
+            followed = admin.post(address) if k % 2 else admin.get(address)
+            assert followed.status_code == (204 if k % 2 else 302)
+        (tmp_path / "away.db").rename(path)
+        until(lambda: service.health().store_available)
+        service.flush().result()
+        for page in pages:
+            received = admin.get(f"/v1/decisions/{page['decision_id']}").json()
+            assert received["clicked"] == ["l1"]
+
+
 def test_a_writer_that_stands_still_is_a_store_that_is_away(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

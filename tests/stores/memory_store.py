@@ -23,6 +23,7 @@ from slotwise.service.storage.contract import (
     ApplyFold,
     CloseWindows,
     EndSession,
+    ExcludeViews,
     ForgetViews,
     Operation,
     PurgeViews,
@@ -113,6 +114,13 @@ class _Batch:
                 answer = self._apply_fold(operation)
             case ForgetViews():
                 answer = self._forget(operation)
+            case ExcludeViews(from_us=from_us, until_us=until_us):
+                since_us, answer = max(from_us, ledger.closed_until_us + 1), 0
+                for decision_id, one in list(tables.decisions.items()):
+                    is_open = one.click_closes_us >= since_us and one.issued_us <= until_us
+                    if is_open and one.learned:
+                        tables.decisions[decision_id] = replace(one, learned=False)
+                        answer += 1
             case PurgeViews():
                 answer = self._purge(operation)
             case SaveLearned(learned=learned):

@@ -33,6 +33,7 @@ METRICS: dict[str, str] = {
     "slotwise_learner": "1 when this process learns; one of several replicas does",
     "slotwise_waiting_writes": "Writes that wait for their commit",
     "slotwise_lost_decisions_total": "Decisions dropped while the store was unavailable",
+    "slotwise_lost_clicks_total": "Clicks on links dropped while the store was unavailable",
     "slotwise_closed_until_seconds": "Windows are closed up to this time since the epoch",
     "slotwise_clock_jump_seconds": "How far the time of day jumped ahead of the service's clock",
     "slotwise_store_ahead_seconds": "How far the latest time in the store is in the future",
@@ -104,6 +105,7 @@ class ServiceMetrics(Collector):
         yield self._gauge("slotwise_learner", health.is_learner)
         yield self._gauge("slotwise_waiting_writes", health.n_waiting)
         yield self._counter("slotwise_lost_decisions_total", (), {(): health.n_lost_decisions})
+        yield self._counter("slotwise_lost_clicks_total", (), {(): health.n_lost_clicks})
         yield self._gauge("slotwise_closed_until_seconds", health.closed_until_us / 1e6)
         yield self._gauge("slotwise_clock_jump_seconds", health.clock_jump_us / 1e6)
         yield self._gauge("slotwise_store_ahead_seconds", health.store_ahead_us / 1e6)

@@ -20,6 +20,7 @@ from slotwise.service.refusals import StoreUnavailable
 from slotwise.service.storage import group_commit
 from slotwise.service.storage.contract import (
     AppendDecision,
+    CloseWindows,
     Operation,
     RecordEvent,
     SavePool,
@@ -333,3 +334,64 @@ def test_a_view_that_is_sent_again_is_not_counted_again(tmp_path: Path) -> None:
             place = found.until
             counted.update(found.links)
         assert counted == {"A": 1, "B": 1, "C": 1, "z": 3}
+
+
+def test_clicks_on_links_wait_for_a_store_that_is_away(
+    committer: GroupCommitter, store: FlakyStore
+) -> None:
+    """A page that was stored before, and one that is queued with its click."""
+    committer.append(shown("d1"))
+    committer.commit_waiting()
+    store.is_away = True
+    committer.append(shown("d2"))
+    answers = [committer.submit_click(click(decision_id=one), T0 + 5) for one in ("d1", "d2")]
+    assert not committer.commit_waiting()
+    again = committer.submit_click(click(decision_id="d2"), T0 + 6)
+    assert not any(one.done() for one in [*answers, again])
+    store.is_away = False
+    assert committer.commit_waiting()
+    assert [outcomes(one) for one in [*answers, again]] == [
+        ["accepted"],
+        ["accepted"],
+        ["duplicate"],
+    ]
+    for name in ("d1", "d2"):
+        view = reads(store).view(name)
+        assert view is not None
+        assert (len(view.clicks), view.clicks[0].received_us, view.decision.learned) == (
+            1,
+            T0 + 5,
+            True,
+        )
+    assert committer.n_lost_clicks == 0
+
+
+def test_views_whose_clicks_were_dropped_are_not_learned(
+    committer: GroupCommitter, store: FlakyStore
+) -> None:
+    """The queue has ten places: two clicks are dropped. An earlier and a closed view stay."""
+    closed = decision("closed", issued_us=T0 - 2 * 1_800_000_000)
+    for one in (closed, decision("d1"), decision("d2")):
+        committer.append(AppendDecision(decision=one))
+    committer.commit([CloseWindows(until_us=T0 - 1)])
+    store.is_away = True
+    for k in range(12):
+        committer.submit_click(click(decision_id="d1" if k else "d2"), T0 + k)
+        committer.commit_waiting()
+    assert committer.n_lost_clicks == 2
+    store.is_away = False
+    committer.append(shown("later"))
+    while committer.n_waiting:
+        committer.commit_waiting()
+    learned = {}
+    for name in ("closed", "d1", "d2", "later"):
+        view = reads(store).view(name)
+        assert view is not None
+        learned[name] = view.decision.learned
+    # "later" was queued after the dropped clicks, so all of its clicks are there.
+    assert learned == {"closed": True, "d1": False, "d2": False, "later": True}
+    committer.append(shown("last"))
+    committer.commit_waiting()
+    last = reads(store).view("last")
+    assert last is not None
+    assert last.decision.learned

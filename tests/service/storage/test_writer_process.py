@@ -191,7 +191,7 @@ def test_files_in_the_working_directory_are_not_run(
     (tmp_path / "msgspec.py").write_text("raise SystemExit('not the library')")
     monkeypatch.chdir(tmp_path)
     store = ProcessStore(tmp_path / "store.db")
-    assert store.commit([SavePool(pool=pool(), change=CREATED)]) == [None]
+    assert store.commit([SavePool(pool=pool(), change=CREATED)]) == [True]
     store.close()
 
 

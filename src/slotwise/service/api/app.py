@@ -77,7 +77,7 @@ class Alive(msgspec.Struct, frozen=True):
     status: str
 
 
-class Ready(msgspec.Struct, frozen=True):
+class Ready(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether `decide` answers; without the store it uses the last version."""
 
     ready: bool

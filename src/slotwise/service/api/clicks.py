@@ -16,7 +16,7 @@ from slotwise.service.api.context import Operations, Request, ServiceContext
 from slotwise.service.http.addresses import why_no_click
 from slotwise.service.http.exchange import Answer
 from slotwise.service.http.problems import RequestProblem
-from slotwise.service.records import ClickEvent, LinkRecord
+from slotwise.service.records import ClickEvent, LinkRecord, Outcome
 from slotwise.service.refusals import StoreUnavailable, UnknownLink, UnknownPool
 
 _WAIT_S = 0.5
@@ -100,8 +100,11 @@ async def _record(context: ServiceContext, request: Request, token: ClickToken) 
     if invalid:
         context.outcomes.pages.note("ignored-visitor", token.pool_id, invalid)
     click = ClickEvent(decision_id=token.decision_id, link_id=token.link_id, invalid=invalid)
+    committer = context.service.committer
+    recorded = committer.submit_click(click, context.clock_us())
+    if not committer.available:
+        return "queued"
     try:
-        recorded = context.service.committer.submit_events([click], context.clock_us())
         [outcome] = await asyncio.wait_for(
             asyncio.shield(asyncio.wrap_future(recorded)), timeout=_WAIT_S
         )
@@ -109,6 +112,7 @@ async def _record(context: ServiceContext, request: Request, token: ClickToken) 
         return "lost"
     except TimeoutError:
         return "unconfirmed"
+    assert isinstance(outcome, Outcome)
     context.metrics.events["click", outcome.outcome] += 1
     if outcome.outcome == "duplicate" and not invalid:
         context.outcomes.note(click, outcome)

@@ -316,6 +316,8 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     """Writes that wait for their commit."""
     n_lost_decisions: int
     """Decisions dropped while the store was unavailable and the queue was full."""
+    n_lost_clicks: int
+    """Clicks on links dropped then; the views that may have had them are not learned."""
     closed_until_us: int
     clock_jump_us: int
     """How far the system's time of day jumped ahead of the service's clock; 0 when they agree."""

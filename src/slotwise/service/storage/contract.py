@@ -184,6 +184,18 @@ class ForgetViews(_Operation, frozen=True, kw_only=True):
     change: ChangeRecord
 
 
+class ExcludeViews(_Operation, frozen=True, kw_only=True):
+    """Do not learn the stored views that could be clicked in a span of time; returns their number.
+
+    For clicks that were dropped: views without them would look as if nobody had clicked. All views
+    of the span are excluded, since to exclude only those with a dropped click would be a bias, too.
+    Views whose click window is closed have been counted and stay.
+    """
+
+    from_us: int
+    until_us: int
+
+
 class PurgeViews(_Operation, frozen=True, kw_only=True):
     """Delete raw rows of a pool that closed before a time, a limited number of views per call.
 
@@ -218,6 +230,7 @@ Operation = (
     | CloseWindows
     | ApplyFold
     | ForgetViews
+    | ExcludeViews
     | PurgeViews
     | SaveLearned
 )

@@ -2,8 +2,10 @@
 
 Feedback is acknowledged after its commit. Decisions are queued without waiting: if one is lost, its
 feedback is lost with it, which causes no bias. While the store is unavailable, feedback is refused,
-decisions stay in the queue (the oldest are dropped when it is full), and the commit is retried. A
-store that does not answer for long counts as unavailable. Used by `deciding`, `learning`,
+since its sender can send it again. Decisions and clicks on links, which nobody sends again, stay in
+the queue, and the commit is retried. When the queue is full, the oldest are dropped; the stored
+views on which a dropped click may have been are then not learned. A store that does not answer for
+long counts as unavailable. Used by `deciding`, `learning`,
 `pool_directory` and `service`.
 """
 
@@ -19,10 +21,11 @@ from operator import attrgetter
 from threading import Event as Signal, Lock, RLock, Thread
 from typing import Any, NamedTuple, TypeVar
 
-from slotwise.service.records import DecisionRecord, Event, Outcome, ShownLink
+from slotwise.service.records import ClickEvent, DecisionRecord, Event, Outcome, ShownLink
 from slotwise.service.refusals import StoreUnavailable, Superseded
 from slotwise.service.storage.contract import (
     AppendDecision,
+    ExcludeViews,
     Operation,
     RecordEvent,
     ShownViews,
@@ -43,6 +46,8 @@ class _Awaited(NamedTuple):
 
     operations: Sequence[Operation]
     answers: Answers
+    is_click: bool = False
+    """Whether it is a click on a link, which waits for a store that is unavailable."""
 
 
 _TOO_MANY = "too many writes wait for the store"
@@ -155,6 +160,9 @@ class GroupCommitter:
         self.available = True
         """Whether the last commit reached the store."""
         self.n_lost_decisions = 0
+        self.n_lost_clicks = 0
+        self._dropped: tuple[int, int] | None = None
+        """The times of the first and last click that was dropped since the last commit."""
 
     @property
     def answers(self) -> bool:
@@ -204,6 +212,19 @@ class GroupCommitter:
         outcomes: Any = self.submit(operations)
         return outcomes  # type: ignore[no-any-return]
 
+    def submit_click(self, click: ClickEvent, now_us: int) -> Answers:
+        """Record a click on a link; it waits for a store that is unavailable, like a decision."""
+        waiting = self._waiting
+        if len(waiting) >= self._max_waiting:
+            self._drop_oldest(_TOO_MANY)
+        answers: Answers = Future()
+        operation = RecordEvent(event=click, received_us=now_us)
+        waiting.append(_Awaited((operation,), answers, is_click=True))
+        self._wake_up()
+        if self.available:
+            self._is_awaited.set()
+        return answers
+
     def commit(self, operations: Sequence[Operation]) -> list[object]:
         """Commit operations and wait for their results."""
         answers = self.submit(operations)
@@ -236,12 +257,12 @@ class GroupCommitter:
                 if self.available:
                     _log.warning("store away: %s", error)
                 self.available = False
-                kept = [item for item in group if isinstance(item, AppendDecision)]
-                self._waiting.extendleft(reversed(kept))
+                self._waiting.extendleft(reversed([item for item in group if _is_kept(item)]))
                 while len(self._waiting) > self._max_waiting:
                     self._drop_oldest(_TOO_MANY)
                 for item in group:
-                    _fail(item, error)
+                    if not _is_kept(item):
+                        _fail(item, error)
                 return False
             finally:
                 self._under_way = None
@@ -262,13 +283,14 @@ class GroupCommitter:
         self.available = False
         error = StoreUnavailable(f"the store has not answered for {self.STUCK_S:g} s")
         for item in under_way[1]:
-            _fail(item, error)
+            if not _is_kept(item):
+                _fail(item, error)
         for _ in range(len(self._waiting)):
             try:
                 item = self._waiting.popleft()
             except IndexError:  # the store has just answered, and the rest is committed
                 return
-            if isinstance(item, AppendDecision):
+            if _is_kept(item):
                 self._waiting.append(item)
             else:
                 self.n_lost_decisions += _n_decisions(item)
@@ -316,7 +338,10 @@ class GroupCommitter:
 
     def _commit(self, group: list[_Item]) -> None:
         """Commit a group; if the store rejects a write, the others are still committed."""
+        dropped = self._dropped
         operations: list[Operation] = []
+        if dropped is not None:
+            operations.append(ExcludeViews(from_us=dropped[0], until_us=dropped[1]))
         awaited: list[tuple[int, _Awaited]] = []
         for item in group:
             if isinstance(item, _Awaited):
@@ -344,6 +369,8 @@ class GroupCommitter:
                     del group[:done]
                     raise
             return
+        if self._dropped == dropped:
+            self._dropped = None
         decisions = [one.decision for one in operations if isinstance(one, AppendDecision)]
         if decisions:
             self.committed.add(decisions)
@@ -356,7 +383,18 @@ class GroupCommitter:
         except IndexError:
             return
         self.n_lost_decisions += _n_decisions(item)
+        if isinstance(item, _Awaited) and item.is_click:
+            self.n_lost_clicks += 1
+            [operation] = item.operations
+            assert isinstance(operation, RecordEvent)
+            first_us, last_us = self._dropped or (operation.received_us, 0)
+            self._dropped = first_us, max(last_us, operation.received_us)
         _fail(item, StoreUnavailable(reason))
+
+
+def _is_kept(item: _Item) -> bool:
+    """Return whether an item waits for a store that is unavailable."""
+    return isinstance(item, AppendDecision) or item.is_click
 
 
 def _n_decisions(item: _Item) -> int:

@@ -289,7 +289,7 @@ _CHANGES = (
     contract.EndSession,
     contract.ForgetViews,
 )
-_ALONE = (*_CHANGES, contract.CloseWindows, contract.PurgeViews)
+_ALONE = (*_CHANGES, contract.CloseWindows, contract.ExcludeViews, contract.PurgeViews)
 _LEARNING = (contract.CloseWindows, contract.ApplyFold, contract.PurgeViews, contract.SaveLearned)
 _TOLD = (*_CHANGES, contract.SaveLearned)
 _KEYS = {

@@ -146,6 +146,8 @@ class SqlBatch:
                 return self._apply_fold(operation)
             case contract.ForgetViews():
                 return self._forget(operation)
+            case contract.ExcludeViews():
+                return self._exclude(operation)
             case contract.PurgeViews():
                 return self._purge(operation)
             case contract.SaveLearned(learned=learned):
@@ -304,6 +306,20 @@ class SqlBatch:
         self._n_resets += bool(n_forgotten)
         self._session.insert(schema.changes, [schema.CHANGES.row(operation.change)])
         return n_forgotten
+
+    def _exclude(self, operation: contract.ExcludeViews) -> int:
+        self._write_new_rows()
+        since_us = max(operation.from_us, self._ledger.closed_until_us + 1)
+        return sum(
+            self._session.execute(
+                "UPDATE decisions SET learned = false WHERE pool_id = :pool_id "
+                "AND click_closes_us >= :since_us AND issued_us <= :until_us AND learned",
+                pool_id=pool.pool_id,
+                since_us=since_us,
+                until_us=operation.until_us,
+            )
+            for pool in self._reader.pools()
+        )
 
     def _note_reset(self, pool_id: str, *, loses_state: bool) -> None:
         """Let the process that learns load a pool again; without a state it replays the rows."""
