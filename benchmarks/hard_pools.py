@@ -2,8 +2,8 @@
 
     bait     three links in ten are clicked on much and never sell; against queue-ts, and against
              the default with the prior of before decision 0031 ("pooled prior")
-    sparse   1,200 links of which nine in ten never sell; prices have a heavy tail; against the
-             same two
+    sparse   20 of 1,200 links of which nine in ten never sell, for 50,000 rounds; prices have a
+             heavy tail; against the same two
     bursts   a tenth of the links is clicked on three times as much for short times; against
              queue-ts
     large    8 of 500 links for 5,000 rounds
@@ -152,7 +152,7 @@ class Kind(NamedTuple):
 def kind_of(name: str, n_rounds: int | None, seed: int) -> Kind:
     """Return a kind of pools; the pool before the first of a seed is the earlier one."""
     if name in ("bait", "sparse", "bursts"):
-        rounds = n_rounds or 20_000
+        rounds = n_rounds or (50_000 if name == "sparse" else 20_000)
         rival: dict[str, Known | Policy] = {"queue-ts": QueueTS(horizon=rounds, prior="fitted")}
         if name == "bursts":
             return Kind(ads_recipe, rounds, rival, burst_links)

@@ -347,6 +347,7 @@ def _bait_sparse_and_bursts() -> list[Case]:
             "sparse-sales",
             "20 of 1,200 links; 9 of 10 never sell, and prices of the others have a heavy tail",
             *sparse_sales(8),
+            n_rounds=PAPER_ROUNDS,
             n_runs=LONG_RUNS,
         ),
         Case(
