@@ -51,6 +51,7 @@ def test_a_file_becomes_results_beside_the_shell(
     assert sorted(path.name for path in mine.parent.iterdir()) == ["mine.parquet", "mine.toml"]
 
 
+@pytest.mark.compiled
 def test_a_policy_in_plain_python_is_noted_in_one_line(mine: Path) -> None:
     own = "from slotwise.policies import Uniform\nclass Own(Uniform):\n    name = 'own'\n"
     own += "    choose = staticmethod(lambda *all: Uniform.choose(*all))\n"

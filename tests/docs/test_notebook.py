@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 
+import pytest
 from PIL import Image
 
 from manual.notebook import read_notebook, run_notebook
@@ -17,6 +18,7 @@ def test_the_notebook_is_kept_without_outputs() -> None:
     assert not any(cell.outputs or cell.execution_count for cell in code)
 
 
+@pytest.mark.compiled
 def test_the_notebook_runs_from_data_to_figure() -> None:
     notebook = run_notebook()
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
