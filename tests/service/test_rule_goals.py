@@ -75,6 +75,32 @@ def test_goals_are_reached_and_budgets_kept(tmp_path: Path, traffic: str) -> Non
     assert found.first_hour < 0.2
 
 
+@pytest.mark.parametrize("stops", [False, True], ids=["", "learner-stops"])
+@pytest.mark.parametrize("policy", ["uniform", "paced-bayes"])
+def test_a_soft_budget_of_links_that_everybody_clicks_is_kept(
+    open_service: OpenService, policy: str, stops: bool
+) -> None:
+    """20 pages a second for 150 s, windows of 4 s; the learner stops three times for 9 s."""
+    rule = PoolRule(name="soft", group="g", budget=ClickBudget(clicks=40, until_us=seconds(150)))
+    service = opened(
+        open_service(), rule, click_window_s=4, revenue_window_s=4, policy=policy, click_floor=0.0
+    )
+    n_clicks = 0
+    for tick in range(150 * 20):
+        now_us = seconds(tick / 20)
+        second = tick // 20
+        if tick % 20 == 0 and not (stops and second % 40 > 30):
+            service.flush().result()
+            service.learner.learn(now_us)
+        page = service.decider.decide("home", now_us)
+        for shown in page.shown:
+            if shown.link_id in ("l0", "l1"):
+                n_clicks += 1
+                click = ClickEvent(page.decision_id, shown.link_id)
+                service.committer.submit_events([click], now_us + 500_000)
+    assert 20 <= n_clicks <= 1.2 * 40
+
+
 def test_a_hard_budget_is_never_exceeded_between_versions(open_service: OpenService) -> None:
     rule = PoolRule(name="six", group="g", budget=ClickBudget(clicks=6, until_us=DATE, hard=True))
     service = opened(open_service(), rule)

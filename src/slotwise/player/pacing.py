@@ -145,6 +145,15 @@ class GoalProgress(NamedTuple):
     open_clicks: float
     window_us: int
 
+    def highest_rate(self) -> float:
+        """Return an upper bound of the clicks per view, at most 1: two standard deviations above.
+
+        It is measured on settled views, and on open views by the clicks that they have already.
+        """
+        settled, clicked = self.views - self.open_views, self.clicks - self.open_clicks
+        bound = (clicked + 1.0 + 2.0 * math.sqrt(clicked + 1.0)) / (max(settled, 0.0) + 1.0)
+        return min(1.0, max(bound, self.open_clicks / max(self.open_views, 1.0)))
+
 
 def pace(
     goals: Goals, done: GoalProgress, traffic: Traffic, rate: float, now_us: int
@@ -171,6 +180,9 @@ def pace(
         least = max(least, missing / max(expected * rate, 1e-9))
     if budget is not None and now_us < budget.until_us:
         expected = traffic.views_until(now_us, budget.until_us) if is_known else np.inf
+        # The estimated rate may be far too low while few views have settled.
+        rate = max(rate, done.highest_rate())
+        pending = max(0.0, done.open_views * rate - done.open_clicks)
         left = budget.amount - done.clicks - pending
         most = max(0.0, left / max(expected * rate, 1e-9))
     return least, most
