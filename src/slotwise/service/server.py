@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import errno
 import gc
+import logging
 import os
 import resource
 import signal
@@ -34,6 +35,8 @@ from slotwise.service.service import Service
 from slotwise.service.settings import ServiceOptions, Settings, is_loopback
 from slotwise.service.storage import open_store, public_address
 
+_log = logging.getLogger(__name__)
+
 
 def open_service(settings: Settings, write_beside: bool = False) -> Service:
     """Open the store and the service over it; threads are not started yet."""
@@ -41,7 +44,14 @@ def open_service(settings: Settings, write_beside: bool = False) -> Service:
     store = open_store(settings.store, settings.store_direct, write_beside)
     try:
         with store.reading() as reader:
-            moving_from = reader.moving_from()
+            moving_from, damage = reader.moving_from(), reader.damage_at_a_glance()
+        if damage:
+            _log.error(
+                "the store %s is damaged: %s; stop the service, copy the file, run `slotwise "
+                "verify` and restore a backup",
+                public_address(settings.store),
+                damage,
+            )
         if moving_from:
             raise UnsupportedState(
                 f"the store is still being filled from {moving_from}; finish that first: "

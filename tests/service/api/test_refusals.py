@@ -214,3 +214,23 @@ def test_rates_are_limited_for_each_kind_of_call(narrow: BackgroundServer) -> No
             assert int(refused.headers["retry-after"]) >= 1
         assert admin.get(url).status_code == 302
         assert admin.get("/v1/pools/one").status_code == 200
+
+
+def test_unknown_parameters_of_an_address_are_refused(admin: httpx.Client, pool: str) -> None:
+    body = {"url": "https://shop.example/1"}
+    path = f"/v1/pools/{pool}/links/l1?reset_statistics=true"
+    problem = problem_of(admin.put(path, json=body))
+    assert problem["type"] == "validation"
+    assert problem["errors"][0]["parameter"] == "reset_statistics"
+    assert problem_of(admin.get(f"/v1/pools/{pool}?x=1"))["type"] == "validation"
+    assert admin.get("/healthz?x=1").status_code == 200
+
+
+def test_a_body_that_is_not_utf8_is_refused_in_plain_words(admin: httpx.Client, pool: str) -> None:
+    headers = {"content-type": "application/json"}
+    for path in (f"/v1/pools/{pool}", "/ofrep/v1/evaluate/flags"):
+        method = "POST" if "ofrep" in path else "PUT"
+        body = b'{"context": {"x": "\xff"}, "slots": "\xff"}'
+        answer = admin.request(method, path, content=body, headers=headers)
+        assert "codec" not in answer.text, answer.text
+        assert answer.status_code in (400, 422)

@@ -7,7 +7,8 @@ from typing import Any
 
 import httpx
 
-from slotwise.service.records import Scope
+from slotwise.service.records import ImportedCounts, Scope
+from slotwise.service.server import BackgroundServer
 from tests.service.conftest import Clock, problem_of
 
 ONE = {"name": "one", "links": ["l1", "l2"], "at_most": 1}
@@ -143,3 +144,25 @@ def test_goals_are_reported_while_no_link_may_be_shown(admin: httpx.Client, pool
         admin.put(f"/v1/pools/{pool}/links/{link['link_id']}", json=body).raise_for_status()
     [row] = admin.get(f"/v1/pools/{pool}/rules").json()["rules"]
     assert [(one["kind"], one["target"]) for one in row["goals"]] == [("views", 1000)]
+
+
+def test_what_cannot_be_reached_is_said_before_rules_are_saved(
+    server: BackgroundServer, admin: httpx.Client, make_pool: Callable[..., str], clock: Clock
+) -> None:
+    pool = make_pool(click_floor=0.3, policy={"name": "paced-bayes", "settings": {}})
+    until = "2099-01-01T00:00:00Z"
+    goal = {"name": "many", "links": ["l1"], "views_until": {"views": 10**12, "until": until}}
+    check = f"/v1/pools/{pool}/rules:check"
+    [said] = admin.post(check, json={"rules": [goal]}).json()["conflicts"]
+    assert "Nothing is known of the traffic yet" in said
+    for _ in range(20):
+        admin.post(f"/v1/pools/{pool}/decide", json={}).raise_for_status()
+    clock.advance(10)
+    server.context.service.flush().result()
+    [said] = admin.post(check, json={"rules": [goal]}).json()["conflicts"]
+    assert "Rule 'many' needs 1,000,000,000,000 views" in said
+    known = {f"l{k}": [ImportedCounts(views=900, clicks=450 if k == 1 else 9)] for k in range(1, 5)}
+    server.context.service.directory.put_known(pool, known, "test", clock()).result()
+    without = {"name": "without", "links": ["l1"], "at_most": 0}
+    [said] = admin.post(check, json={"rules": [without]}).json()["conflicts"]
+    assert said.startswith("With these rules no page reaches the floor of 0.3 clicks per view")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from slotwise.cli.main import main
 from slotwise.errors import UnsupportedState
 from slotwise.service.records import ChangeRecord
 from slotwise.service.refusals import StoreUnavailable
-from slotwise.service.storage import sql_reads
+from slotwise.service.storage import sql_reads, sqlite
 from slotwise.service.storage.contract import AppendDecision, SavePool
 from slotwise.service.storage.maintenance import back_up, restore
 from slotwise.service.storage.sql_reads import ACTIVITY
@@ -132,6 +133,67 @@ def test_a_removed_file_is_noticed_and_nothing_is_acknowledged(
     store.commit([AppendDecision(decision=decision("d2"))])
     assert reads(store).decision("d2") is not None
     store.close()
+
+
+def test_a_removed_log_is_noticed_and_nothing_acknowledged_is_lost(
+    store: SqliteStore, path: Path
+) -> None:
+    names = [f"n{k}" for k in range(30)]
+    for k, name in enumerate(names):
+        if k == 10:
+            path.with_name(path.name + "-wal").unlink()
+            with pytest.raises(StoreUnavailable, match=r"log store\.db-wal was removed"):
+                store.commit([AppendDecision(decision=decision(name))])
+        store.commit([AppendDecision(decision=decision(name))])
+        assert reads(store).decision(name) is not None
+    left = path.with_name("left.db")  # what a killed process leaves
+    for ending in ("", "-wal"):
+        shutil.copy(f"{path}{ending}", f"{left}{ending}")
+    store.close()
+    again = SqliteStore(left)
+    assert [name for name in names if reads(again).decision(name) is None] == []
+    assert reads(again).damage() == ""
+    again.close()
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+def test_overwritten_pages_are_found_at_the_start(
+    store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch, is_large: bool
+) -> None:
+    for k in range(200):
+        store.commit([AppendDecision(decision=decision(f"d{k}"))])
+    store.close()
+    if is_large:
+        monkeypatch.setattr(sqlite, "_SMALL_BYTES", 0)
+    sound = SqliteFile(path)
+    with sound.reading() as reader:
+        assert reader.damage_at_a_glance() == ""
+    sound.close()
+    with closing(sqlite3.connect(path)) as connection:
+        sql = "SELECT rootpage FROM sqlite_master WHERE name = 'pools'"
+        [(root,)] = connection.execute(sql).fetchall()
+    with path.open("r+b") as file:
+        file.seek((root - 1) * 4096)
+        file.write(b"\x5a" * 4096)
+    damaged = SqliteFile(path)
+    with damaged.reading() as reader:
+        assert reader.damage_at_a_glance() != ""
+    damaged.close()
+
+
+def test_a_backup_that_cannot_be_written_is_refused_in_one_sentence(
+    store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that is read-only refuses to remove a file, too."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    store.close()
+    monkeypatch.setattr(Path, "unlink", refuse)
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(StoreUnavailable, match=r"cannot be written: .*Read-only file system"):
+        back_up(path, path.with_name("copy.db"))
 
 
 def test_a_full_disk_is_an_outage_that_ends(store: SqliteStore) -> None:

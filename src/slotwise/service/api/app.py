@@ -55,6 +55,7 @@ from slotwise.service.http.exchange import (
     has_body,
     read_body,
     read_query,
+    refuse_query,
     send_answer,
     send_stream,
 )
@@ -139,6 +140,8 @@ _JSON = re.compile(rb"\s*application/(?:[\w.-]+\+)?json\s*(?:;.*)?", re.IGNORECA
 _REQUEST_ID = re.compile(rb"(?!sw_)[A-Za-z0-9._:-]{1,64}")
 _SINGLE_HEADERS = (b"host", b"authorization", b"content-length", b"content-type", b"origin")
 _ANSWERS = (Answer, StreamAnswer)
+_STRICT_SCOPES = ("admin", "read")
+"""Calls of people and programs of the team: a parameter that is not known is a mistake."""
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"})
 """Those that are logged: any other text may be a misplaced key."""
 
@@ -246,6 +249,8 @@ class App:
             context.spend(operation.meter, request)
         if operation.query is not None:
             request.query = read_query(operation.query, scope["query_string"])
+        elif operation.scope in _STRICT_SCOPES and scope["query_string"]:
+            refuse_query(scope["query_string"])
         if operation.before_body is not None:
             operation.before_body(context, request)
         if operation.body is not None and (
@@ -302,7 +307,9 @@ class App:
                 wrong = {one.pointer.split("/")[1] for one in broken if one.pointer}
                 broken += await operation.check_good_fields(self._context, request, good, wrong)
             raise RequestProblem("validation", broken[0].detail, errors=broken) from None
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UnicodeDecodeError:
+            raise RequestProblem("invalid-json", "the body must be UTF-8") from None
+        except msgspec.DecodeError as error:
             raise RequestProblem("invalid-json", str(error)) from None
 
     def _refuse(

@@ -211,7 +211,9 @@ async def record_event(context: ServiceContext, request: Request) -> ItemOutcome
     except msgspec.ValidationError as error:
         broken = _broken(request.body, error)
         raise RequestProblem("validation", broken.detail, errors=[broken]) from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError:
+        raise RequestProblem("invalid-json", "the body must be UTF-8") from None
+    except msgspec.DecodeError as error:
         raise RequestProblem("invalid-json", str(error)) from None
     [outcome] = await _submit(context, [event])
     return _item(outcome, said)

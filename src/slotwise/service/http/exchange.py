@@ -184,6 +184,13 @@ def read_query(query: type[msgspec.Struct], query_string: bytes) -> msgspec.Stru
         raise broken_rule(broken.detail, parameter=parameter) from None
 
 
+def refuse_query(query_string: bytes) -> None:
+    """Refuse the parameters of an address that has none."""
+    for name, _ in parse_qsl(query_string.decode("latin-1"), keep_blank_values=True):
+        detail = f"`{name[:80]}` is not a parameter of this call; fields belong into the body"
+        raise broken_rule(detail, parameter=name[:80])
+
+
 async def send_stream(
     answer: StreamAnswer, request: Request[Any], receive: Receive, send: Send
 ) -> None:

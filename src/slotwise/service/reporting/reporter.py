@@ -18,7 +18,14 @@ from slotwise.errors import SlotwiseError, UnknownDecision
 from slotwise.evaluation import BestMix, Estimate, evaluate
 from slotwise.service.deciding.decider import Decider
 from slotwise.service.pool_directory import Notes, PoolDirectory
-from slotwise.service.records import FloorState, PoolRule, PoolSettings, compose
+from slotwise.service.records import (
+    DAY_US,
+    SECOND_US,
+    FloorState,
+    PoolRule,
+    PoolSettings,
+    compose,
+)
 from slotwise.service.reporting import pool_report
 from slotwise.service.reporting.decision_report import (
     log_file,
@@ -233,7 +240,11 @@ class Reporter:
         """Return what new rules would cost, and which contradict others."""
         self._decider.renew(pool_id, now_us)
         pool, installed = self.directory.whole_pool(pool_id), self._decider.installed(pool_id)
-        return check_new_rules(pool, installed, rules, now_us)
+        since_us = max(now_us - DAY_US, pool.settings.created_us)
+        seconds = max((now_us - since_us) / SECOND_US, 1.0)
+        spans = self.activity(pool_id, since_us, DAY_US).spans
+        views_per_s = sum(span.views for span in spans) / seconds
+        return check_new_rules(pool, installed, rules, now_us, views_per_s)
 
     def all_pools(self, health: Health) -> tuple[PoolRow, ...]:
         """Return a row for each pool."""

@@ -5,7 +5,8 @@ Used by `reporter` and `api`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -22,7 +23,7 @@ from slotwise.selection.page_within_rules import solve_within
 from slotwise.service.deciding.installed_version import InstalledVersion
 from slotwise.service.pool import NO_PLACES, Pool, check_rules, dated_rules
 from slotwise.service.pool_version import RuleCount, StoredVersion
-from slotwise.service.records import PoolRule, compose, to_time
+from slotwise.service.records import SECOND_US, PoolRule, compose, to_time
 from slotwise.service.reporting.report_records import GoalStatus, RuleStatus
 
 
@@ -35,7 +36,7 @@ class RuleCheck(msgspec.Struct, frozen=True, kw_only=True):
     cost_micros: int
     """The additional revenue per page view without any of them."""
     conflicts: tuple[str, ...]
-    """A sentence for each rule that cannot be kept."""
+    """A sentence for each rule and each floor that cannot be kept."""
     rules: tuple[RuleStatus, ...]
 
 
@@ -130,9 +131,16 @@ EMPTY = "No link of the pool may be shown at present."
 
 
 def check_new_rules(
-    pool: Pool, installed: InstalledVersion, rules: Sequence[PoolRule], now_us: int
+    pool: Pool,
+    installed: InstalledVersion,
+    rules: Sequence[PoolRule],
+    now_us: int,
+    views_per_s: float = 0.0,
 ) -> RuleCheck:
-    """Return what new rules would do, or raise `InvalidInput` where one is wrong."""
+    """Return what new rules would do, or raise `InvalidInput` where one is wrong.
+
+    `views_per_s` is the traffic of the last day, used where there is no forecast yet.
+    """
     check_rules(pool, rules, now_us)
     settings = replace(pool.settings, rules=dated_rules(pool, rules, now_us))
     asked = pool.with_settings(settings)
@@ -149,17 +157,74 @@ def check_new_rules(
         switching(solve_within)(page, value, now.clicks, settings.click_floor)
         return page.probabilities.copy()
 
+    def most_clicks(in_force: RulesInForce) -> float:
+        page = in_force.for_places(now.pinned, NO_PLACES).rules
+        switching(solve_within)(page, now.clicks, now.clicks, 0.0)
+        return float(page.probabilities @ now.clicks)
+
     links = LinkPool([installed.link_ids[k] for k in now.places.tolist()])
-    within, free = best(now.in_force), best(RulesInForce((), links, now.n_slots))
+    no_rules = RulesInForce((), links, now.n_slots)
+    within, free = best(now.in_force), best(no_rules)
     rows = report_rules(asked, installed, within)
+    conflicts = [row.detail for row in rows if row.violated]
+    floor, most = settings.click_floor, most_clicks(now.in_force)
+    if most < floor * (1.0 - 1e-6) and most_clicks(no_rules) >= floor:
+        conflicts.append(
+            f"With these rules no page reaches the floor of {floor:g} clicks per view: "
+            f"the most is about {most:.3f}."
+        )
+    if not Traffic(installed.stored.traffic).is_known:
+        at_most = {
+            rule.name: _most_on_a_page(rule, now.clicks[asked_links.links], now.n_slots)
+            for rule, asked_links in zip(settings.rules, now.in_force.slot_rules(), strict=True)
+        }
+        conflicts += _out_of_reach(settings.rules, at_most, views_per_s, now_us)
     revenue = float(within @ now.revenue) * money
     return RuleCheck(
         currency=settings.currency,
         revenue_micros=round(revenue),
         cost_micros=max(0, round(float(free @ now.revenue) * money - revenue)),
-        conflicts=tuple(row.detail for row in rows if row.violated),
+        conflicts=tuple(conflicts),
         rules=rows,
     )
+
+
+def _most_on_a_page(rule: PoolRule, rates: Floats, n_slots: int) -> tuple[float, float]:
+    """Return the most slots and clicks that the links of a rule can have on a page."""
+    slots = min(float(n_slots), len(rates), n_slots if rule.at_most is None else rule.at_most)
+    return slots, float(np.sort(rates)[::-1][: math.ceil(slots)].sum())
+
+
+def _out_of_reach(
+    rules: Sequence[PoolRule],
+    at_most: Mapping[str, tuple[float, float]],
+    views_per_s: float,
+    now_us: int,
+) -> Iterator[str]:
+    """Yield a sentence for each goal that the traffic of the last day cannot reach.
+
+    `at_most` are the most slots and clicks of each rule on a page.
+    """
+    for rule in rules:
+        slots, clicks = at_most[rule.name]
+        wanted: list[tuple[str, int, int, float]] = []
+        if rule.views_until is not None:
+            wanted.append(("views", rule.views_until.views, rule.views_until.until_us, slots))
+        if rule.clicks_until is not None:
+            wanted.append(("clicks", rule.clicks_until.clicks, rule.clicks_until.until_us, clicks))
+        for kind, target, until_us, per_page in wanted:
+            at = f"{to_time(until_us):%Y-%m-%d %H:%M} UTC"
+            possible = views_per_s * max(until_us - now_us, 0) / SECOND_US * per_page
+            if not views_per_s:
+                yield (
+                    f"Nothing is known of the traffic yet, so whether rule {rule.name!r} reaches "
+                    f"{target:,} {kind} by {at} cannot be estimated."
+                )
+            elif possible < BEHIND * target:
+                yield (
+                    f"Rule {rule.name!r} needs {target:,} {kind} by {at}; at most about "
+                    f"{round(possible):,} are possible with the traffic of the last day."
+                )
 
 
 def _goals(

@@ -93,8 +93,8 @@ def back_up(store: Path, target: Path) -> None:
     if target.exists():
         raise InvalidInput.of("target", "a new file", str(target))
     partial = target.with_name(target.name + ".partial")
-    _remove(partial)
     try:
+        _remove(partial)
         create_private(partial)
         with closing(sqlite3.connect(store)) as source, closing(sqlite3.connect(partial)) as copy:
             _check_contents(source, store)
@@ -109,7 +109,8 @@ def back_up(store: Path, target: Path) -> None:
     except sqlite3.DatabaseError as error:
         raise StoreUnavailable(f"the store {store} cannot be copied: {error}") from error
     finally:
-        _remove(partial)
+        with suppress(OSError):
+            _remove(partial)
 
 
 def restore(backup: Path, store: Path, overwrite: bool = False) -> Verification:

@@ -265,6 +265,10 @@ class SqlSession:
         """Return what the database finds wrong with its own files, or nothing."""
         raise NotImplementedError
 
+    def damage_at_a_glance(self) -> str:
+        """Return damage that is found quickly, or nothing."""
+        return self.damage()
+
     def _run(self, sql: str, parameters: Mapping[str, object]) -> Any:
         return self._connection.execute(self.engine.translated(sql), parameters)
 
@@ -624,6 +628,10 @@ class StoreReader:
         found = [row[0] for row in self._fetch(LATE_DECISION_IDS, pool_id=pool_id)]
         for start in range(0, len(found), _LATE_CHUNK):
             yield self._views(self.decisions(found[start : start + _LATE_CHUNK]).values())
+
+    def damage_at_a_glance(self) -> str:
+        """Return damage that is found quickly, or an empty text: not every row is read."""
+        return self._session.damage_at_a_glance()
 
     def damage(self) -> str:
         """Return what the database finds wrong with its own files, or nothing."""

@@ -66,6 +66,22 @@ class SqliteSession(SqlSession):
         [(found,)] = self.fetch("PRAGMA integrity_check(1)")
         return "" if found == "ok" else str(found)
 
+    def damage_at_a_glance(self) -> str:
+        """Check the whole file if it is small; otherwise the tables that a start reads."""
+        [(n_pages,)] = self.fetch("PRAGMA page_count")
+        [(page_bytes,)] = self.fetch("PRAGMA page_size")
+        checks = ["PRAGMA quick_check(1)"]
+        if n_pages * page_bytes > _SMALL_BYTES:
+            checks = [f"PRAGMA quick_check('{name}')" for name in _READ_AT_START]
+        try:
+            for check in checks:
+                [(found,), *_] = self.fetch(check)
+                if found != "ok":
+                    return str(found)
+        except sqlite3.DatabaseError as error:
+            return str(error)
+        return ""
+
     def _streaming_cursor(self) -> AbstractContextManager[Any]:
         return closing(self._connection.cursor())
 
@@ -73,6 +89,9 @@ class SqliteSession(SqlSession):
         return int(self._connection.executemany(f"{_INSERT[table.name]} {end}", new).rowcount)
 
 
+_SMALL_BYTES = 64 * 2**20
+"""A file of this size is checked in about a tenth of a second."""
+_READ_AT_START = ("pools", "links", "keys", "learned", "store_clock", "fold_positions")
 _PRAGMAS = (
     "PRAGMA cache_size = -32768",
     "PRAGMA temp_store = MEMORY",  # otherwise every large statement creates and removes a file
@@ -140,11 +159,17 @@ class SqliteFile:
         self._idle_readers: list[sqlite3.Connection] = []
         self._closed = False
         self._identity: tuple[int, int] | None = None
+        self._read_log: tuple[int, int] | None = None
+        """Identifies the write-ahead log of the idle readers."""
 
     @contextmanager
     def reading(self) -> Iterator[StoreReader]:
         with sqlite_errors():
             self._check_file()
+            log = self._log_identity()
+            if log != self._read_log:  # connections that read a removed log would miss commits
+                self._read_log = log
+                self._close_readers()
             try:
                 connection = self._idle_readers.pop()
             except IndexError:
@@ -178,16 +203,31 @@ class SqliteFile:
         if self._closed:
             raise StoreUnavailable(f"the store {self._path.name} is closed")
         try:
-            found = self._path.stat()
+            identity = _identity_of(self._path)
         except OSError as error:
             raise StoreUnavailable(f"the store {self._path} is gone: {error.strerror}") from error
-        identity = (found.st_dev, found.st_ino)
         if self._identity is None:
             self._identity = identity
         elif identity != self._identity:
             raise StoreUnavailable(
                 f"the store {self._path} was replaced by another file; put it back or restart"
             )
+
+    @property
+    def _log_path(self) -> Path:
+        return self._path.with_name(self._path.name + "-wal")
+
+    def _log_identity(self) -> tuple[int, int] | None:
+        """Return what identifies the write-ahead log; None if there is none."""
+        try:
+            return _identity_of(self._log_path)
+        except OSError:
+            return None
+
+
+def _identity_of(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_dev, found.st_ino
 
 
 @contextmanager
@@ -326,6 +366,8 @@ class SqliteStore(SqliteFile):
         super().__init__(path, busy_timeout_s)
         self._write_lock = Lock()
         self._writer: sqlite3.Connection | None = None
+        self._log: tuple[int, int] | None = None
+        """Identifies the write-ahead log with the last commit."""
         self._lock = lock or WriterLock(self._path)
         try:
             with self._write_lock, sqlite_errors():
@@ -346,10 +388,12 @@ class SqliteStore(SqliteFile):
         with self._write_lock, sqlite_errors():
             self._check_file()
             connection = self._writer or self._open_writer()
+            self._check_log(connection)
             try:
                 connection.execute("BEGIN IMMEDIATE")
                 yield self._session(connection)
                 connection.execute("COMMIT")
+                self._log = self._log_identity()
             except sqlite3.Error:
                 self._drop_writer()
                 raise
@@ -368,6 +412,22 @@ class SqliteStore(SqliteFile):
             self._drop_writer()
             self._lock.release()
 
+    def _check_log(self, connection: sqlite3.Connection) -> None:
+        """Raise `StoreUnavailable` if the write-ahead log was removed or replaced.
+
+        The connection still has the removed file, and its next commits would be lost with it at the
+        end of the process. So everything in it is copied into the store first.
+        """
+        if self._log is None or self._log == self._log_identity():
+            return
+        connection.execute("PRAGMA wal_checkpoint(FULL)")
+        self._drop_writer()
+        self._close_readers()
+        raise StoreUnavailable(
+            f"the write-ahead log {self._log_path.name} was removed or replaced; what it contained "
+            "is in the store now"
+        )
+
     def _open_writer(self) -> sqlite3.Connection:
         migrate(self._path, self._busy_timeout_s)
         self._writer = connect(self._path, self._busy_timeout_s, *TO_WRITE)
@@ -377,4 +437,4 @@ class SqliteStore(SqliteFile):
         if self._writer is not None:
             with suppress(sqlite3.Error):
                 self._writer.close()
-            self._writer = None
+            self._writer = self._log = None  # the last connection removes the log
