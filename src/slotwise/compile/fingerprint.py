@@ -110,24 +110,20 @@ class _Walk:
             return
         if not self._is_new(function, frozenset()):
             return
-        options = options_of(function)
-        self._text(function.__module__, function.__qualname__, options)
-        if options is not None and options.is_vector_pass:
-            self._text(digest_of_modules(VECTOR_CODE))
+        own, names, all_names = _own_part(function)
+        self._hash.update(own)
         self.add(function.__defaults__)
-        self._code(function.__code__)
         for cell in function.__closure__ or ():
             try:
                 self.add(cell.cell_contents)
             except ValueError as error:  # a cell that is still empty
                 raise _Unknown(function.__qualname__) from error
         # Attributes are among the names, too: at worst, the digest covers too much.
-        names = frozenset(_names_in(function.__code__))
-        for name in _names_in(function.__code__):
+        for name in names:
             if name in function.__globals__:
                 self._text(name)
                 try:
-                    self.add(function.__globals__[name], names)
+                    self.add(function.__globals__[name], all_names)
                 except _Unknown:
                     self._text(self._file_digest(function.__module__))
 
@@ -161,6 +157,18 @@ class _Walk:
         for name in sorted((names & vars(kind).keys()) - set(fields)):
             self._text(name)
             self.add(vars(kind)[name], names)
+
+
+@cache
+def _own_part(function: FunctionType) -> tuple[bytes, tuple[str, ...], frozenset[str]]:
+    """Return a digest of a function without what it names, and the names."""
+    walk, options = _Walk(), options_of(function)
+    names = tuple(_names_in(function.__code__))
+    walk.add((function.__module__, function.__qualname__, repr(options)))
+    if options is not None and options.is_vector_pass:
+        walk.add(digest_of_modules(VECTOR_CODE))
+    walk.add(function.__code__)
+    return walk.digest().encode(), names, frozenset(names)
 
 
 def _package_of(value: Any) -> str:
