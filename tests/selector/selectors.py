@@ -13,6 +13,9 @@ from slotwise.policies import POLICIES
 LINKS = ("spring-sale", "new-in", "gift-cards", "outlet", "blog")
 N_SLOTS = 2
 
+KINDS = ("paced-bayes", "cucb", "exp3-m", "queue-ts")
+"""The default, and policies that count, that need whole pages and that sample: what a selector
+treats differently. The contract plays all policies."""
 COUNTING = [name for name, kind in POLICIES.items() if kind.needs.takes_counts]
 STEADY = [name for name, kind in POLICIES.items() if not kind.samples]
 """Policies whose chances follow from what they know; the others draw them anew for each page."""

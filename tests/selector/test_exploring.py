@@ -14,9 +14,8 @@ from slotwise import Selector, default_policy
 from slotwise.errors import InvalidInput
 from slotwise.evaluation import BestMix, EvaluationSettings, LinkMix, evaluate, read_mix
 from slotwise.page_log import LoggedPage, LogWriter
-from slotwise.policies import POLICIES
 from slotwise.rounds import Decision
-from tests.selector.selectors import LINKS, new_selector, play
+from tests.selector.selectors import KINDS, LINKS, new_selector, play
 
 
 def taught(explore: float, seed: int = 1) -> Selector:
@@ -65,7 +64,7 @@ def test_pages_come_as_often_as_their_probabilities_say(
             assert expected[link] >= N_PAGES * 0.3 * (2 - len(pin)) / n_free - 1e-6
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", KINDS)
 def test_every_link_keeps_its_probability(policy: str) -> None:
     selector = new_selector(policy, explore=0.1)
     play(selector, 30)

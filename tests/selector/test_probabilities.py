@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from slotwise.player.pages import Probabilities
-from slotwise.policies import POLICIES
 from slotwise.selection.mix import N_OPEN, N_SURE, N_TIED, TIED_SLOTS, new_mix
-from tests.selector.selectors import new_selector, play
+from tests.selector.selectors import KINDS, new_selector, play
 
 LINKS = ("a", "b", "c", "d", "e", "f", "g")
 
@@ -62,7 +61,7 @@ def test_they_survive_being_sent_elsewhere() -> None:
     assert pickle.loads(pickle.dumps(page)) == page
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", KINDS)
 def test_a_page_keeps_its_own(policy: str) -> None:
     selector = new_selector(policy)
     pages = []

@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 
 from slotwise import ConUCB, Selector, Uniform
-from slotwise.policies import POLICIES
 from slotwise.selection import solve
 from slotwise.selector import RevenueClipped
 from slotwise.selector.report import rate_of
-from tests.selector.selectors import LINKS, new_selector, play
+from tests.selector.selectors import KINDS, LINKS, new_selector, play
 
 
 def numbers_in(value: Any) -> Iterator[Any]:
@@ -31,7 +30,7 @@ def numbers_in(value: Any) -> Iterator[Any]:
         yield value
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", KINDS)
 def test_every_number_is_a_plain_number(policy: str) -> None:
     selector = new_selector(policy, max_revenue=50)
     for _ in range(2):
@@ -40,7 +39,7 @@ def test_every_number_is_a_plain_number(policy: str) -> None:
         play(selector, 20)
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", KINDS)
 def test_the_report_says_what_was_shown_and_what_will_be(policy: str) -> None:
     selector = new_selector(policy)
     pages = play(selector, 40)

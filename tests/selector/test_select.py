@@ -11,10 +11,10 @@ from scipy.optimize import linprog
 
 from slotwise import ConUCB, Selector
 from slotwise.errors import InvalidInput
-from slotwise.policies import POLICIES, Estimates
+from slotwise.policies import Estimates
 from slotwise.policies.policy import ignore_open
 from slotwise.rounds import Link
-from tests.selector.selectors import LINKS, STEADY, everything, new_selector, play
+from tests.selector.selectors import KINDS, LINKS, STEADY, everything, new_selector, play
 
 Floats = NDArray[np.float64]
 
@@ -30,7 +30,7 @@ def test_ids_are_any_hashable_values() -> None:
     }
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", KINDS)
 def test_a_page_has_different_links_with_their_chances(policy: str) -> None:
     selector = new_selector(policy)
     play(selector, 30)
@@ -41,7 +41,7 @@ def test_a_page_has_different_links_with_their_chances(policy: str) -> None:
     assert all(page.probabilities[link] > 0 for link in page.shown)
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", KINDS)
 def test_the_same_seed_gives_the_same_pages_under_other_ids(policy: str) -> None:
     first, second, other = (new_selector(policy, seed=seed) for seed in (5, 5, 6))
     pages = play(first, 40)
@@ -50,7 +50,7 @@ def test_the_same_seed_gives_the_same_pages_under_other_ids(policy: str) -> None
     assert first.select().id != second.select().id
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", KINDS)
 def test_reports_do_not_change_the_pages(policy: str) -> None:
     for seed in range(10):
         quiet, watched = (new_selector(policy, links=range(5), seed=seed) for _ in range(2))
@@ -65,7 +65,7 @@ def test_reports_do_not_change_the_pages(policy: str) -> None:
             assert play(quiet, 10, seed=round_number) == play(watched, 10, seed=round_number)
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", KINDS)
 def test_pinned_links_are_on_the_page_and_excluded_ones_are_not(policy: str) -> None:
     selector = new_selector(policy, n_slots=3)
     play(selector, 20)
@@ -94,7 +94,7 @@ def test_a_restriction_holds_for_one_page(policy: str) -> None:
         assert after.get("new-in", 0.0) < 1.0
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", KINDS)
 def test_restrictions_may_leave_no_choice(policy: str) -> None:
     selector = new_selector(policy)
     assert set(selector.select(pin=["blog", "outlet"]).shown) == {"blog", "outlet"}

@@ -11,13 +11,20 @@ import pytest
 
 from slotwise import Decision, Selector, Uniform
 from slotwise.errors import InvalidFeedback, InvalidInput, UnknownDecision
-from slotwise.policies import POLICIES
 from slotwise.policies.policy import CountingPolicy, Counts, new_counts
 from slotwise.problem import Problem
 from slotwise.selection.mix import N_SURE, Mix, new_mix
 from slotwise.selector import KnownCounts, LinkReport, RevenueClipped, start_from_counts
 from slotwise.selector.report import Money
-from tests.selector.selectors import COUNTING, LINKS, everything, knowledge, new_selector, play
+from tests.selector.selectors import (
+    COUNTING,
+    KINDS,
+    LINKS,
+    everything,
+    knowledge,
+    new_selector,
+    play,
+)
 
 NAN, INFINITE = float("nan"), float("inf")
 
@@ -51,7 +58,7 @@ def test_levels_one_at_a_time_teach_what_both_together_do(policy: str, order: st
     assert apart.report() == together.report()
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", KINDS)
 def test_both_levels_arrive_whatever_the_order(policy: str) -> None:
     selector = new_selector(policy)
     pages = [settle(selector, order) for order in ("together", "clicks first", "revenue first")]
@@ -80,7 +87,7 @@ def test_empty_feedback_says_none_came_and_none_says_not_yet() -> None:
     assert selector.report().n_open_pages == 0
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", KINDS)
 def test_each_level_counts_its_own_views(policy: str) -> None:
     selector = new_selector(policy, links=["a", "b"], n_slots=2)
     pages = [selector.select() for _ in range(10)]
@@ -95,7 +102,7 @@ def test_each_level_counts_its_own_views(policy: str) -> None:
     assert selector.report().n_open_pages == 6
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", KINDS)
 def test_saying_the_same_again_changes_nothing(policy: str) -> None:
     selector = new_selector(policy)
     play(selector, 10)
@@ -317,7 +324,7 @@ def test_money_beyond_every_number_is_clipped_like_any_other() -> None:
     assert knowledge(selector)["sums"][1] == [2.0]
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", KINDS)
 def test_clicks_one_at_a_time_teach_what_they_teach_together(policy: str) -> None:
     together, apart = (new_selector(policy, slot_weights="equal") for _ in range(2))
     for number in range(20):
