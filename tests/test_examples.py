@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -22,6 +24,7 @@ def run_example(name: str) -> str:
     return outcome.stdout
 
 
+@pytest.mark.compiled
 def test_embed_learns_which_links_earn_above_the_floor() -> None:
     text = run_example("embed.py")
     assert "paced-bayes: 20000 pages, 500 open, 0 forgotten; 0 amounts clipped" in text

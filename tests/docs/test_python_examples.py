@@ -60,7 +60,6 @@ def test_the_examples_of_a_page_run_in_order(
 ) -> None:
     text = read_page(page)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SLOTWISE_COMPILE", "auto")  # as readers run them
     names: dict[str, Any] = {"__name__": page}
     with ExitStack() as opened:
         service = None

@@ -103,6 +103,7 @@ def settle(selector: Selector, page: Decision, rng: np.random.Generator) -> None
     selector.update(page, clicks=clicked, revenue={link: 3.0 for link in clicked if link != "a"})
 
 
+@pytest.mark.compiled
 def test_the_log_of_a_learning_selector_can_be_evaluated(tmp_path: Path) -> None:
     """A fixed candidate's true value lies in the interval, which fails in 5 % at most by design;
     the seed is fixed, so that it does not fail here."""

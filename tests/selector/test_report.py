@@ -69,6 +69,7 @@ CASES = {
 }
 
 
+@pytest.mark.filterwarnings("ignore::slotwise.selector.report.FloorUnreachable")
 @pytest.mark.parametrize("status", CASES)
 def test_status_and_price_are_those_of_the_floor_program_in_money(status: str) -> None:
     floor, clicks = CASES[status]
@@ -105,6 +106,7 @@ def test_the_price_is_what_one_more_click_costs() -> None:
     assert (revenue[0] - revenue[1]) / 0.0001 == pytest.approx(prices[0], rel=0.05)
 
 
+@pytest.mark.filterwarnings("ignore::slotwise.selector.report.FloorUnreachable")
 def test_nothing_seen_is_not_called_infeasible() -> None:
     selector = new_selector(click_floor=1.5)
     page = selector.report().page
@@ -187,6 +189,7 @@ def test_a_printed_report_is_a_table() -> None:
     assert lines[-1] == "con-ucb: 1 pages, 1 open, 0 forgotten; 1 amounts clipped"
 
 
+@pytest.mark.filterwarnings("ignore::slotwise.selector.report.FloorUnreachable")
 def test_a_long_report_shows_the_likeliest_links() -> None:
     selector = new_selector(Uniform(), links=range(100), n_slots=2)
     text = str(selector.report())
@@ -196,6 +199,7 @@ def test_a_long_report_shows_the_likeliest_links() -> None:
     assert "infeasible: the most that a page can have is 0.4" in str(out_of_reach.report())
 
 
+@pytest.mark.filterwarnings("ignore::slotwise.selector.report.FloorUnreachable")
 def test_the_floor_is_judged_by_the_clicks_delivered(tmp_path: Path) -> None:
     """The next page may be expected to bring less than the floor while the promise is kept."""
     selector = new_selector(Uniform(), links=["a", "b"], n_slots=1, click_floor=0.5)

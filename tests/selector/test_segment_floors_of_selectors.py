@@ -40,6 +40,7 @@ def play(chooser: slotwise.Selector, n_pages: int) -> None:
         )
 
 
+@pytest.mark.compiled
 def test_a_segment_keeps_its_own_floor() -> None:
     # the most clicked page has 0.62 clicks, the page that earns most about 0.35
     chooser = selector({"country": {"DE": 0.55}})
@@ -154,6 +155,7 @@ def test_a_word_with_a_floor_of_0_does_not_move_the_floors_of_a_saved_selector(
     assert loaded.problem.segment_floor_places == chooser.problem.segment_floor_places
 
 
+@pytest.mark.slow
 def test_simulations_keep_floors_of_segments() -> None:
     links = slotwise.SegmentLinks(
         click_rate=[[0.3, 0.05, 0.1, 0.1], [0.3, 0.05, 0.1, 0.1]],

@@ -13,6 +13,8 @@ import slotwise
 from slotwise.errors import InvalidInput, UnsupportedState
 from slotwise.policies import POLICIES
 
+pytestmark = pytest.mark.compiled
+
 LINKS = [f"link {k}" for k in range(12)]
 RATES = dict(zip(LINKS, np.linspace(0.02, 0.35, 12).tolist(), strict=True))
 WEIGHTS = [0.6, 2.4, 0.9, 0.1]

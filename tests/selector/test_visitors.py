@@ -13,6 +13,8 @@ from slotwise.policies import paced_bayes
 from slotwise.policies.paced_bayes_visitors import PacedBayesVisitors, PacedBayesWide
 from slotwise.selector.selector_file import read_file, write_file
 
+pytestmark = pytest.mark.compiled
+
 FEATURES: dict[str, Any] = {
     "device": ("phone", "desktop"),
     "country": str,

@@ -59,6 +59,7 @@ def test_before_any_feedback_all_links_have_the_same_chance(
         service.learner.learn(after(number))
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("policy", ["paced-bayes", "queue-ts"])
 def test_a_queue_keeps_the_floor_though_clicks_come_late(
     open_service: OpenService, policy: str
