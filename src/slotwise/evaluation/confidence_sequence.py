@@ -28,7 +28,6 @@ and `evaluate`.
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -131,8 +130,9 @@ def _add(
         sums[COMPLEMENT] += complements[page]
         if (page + 1) % PAGES_A_LOGARITHM == 0 or page == len(plain) - 1:
             for k in range(n_bets):
-                evidence[LOWER, k] += math.log(low[k])
-                evidence[UPPER, k] += math.log(high[k])
+                # not math.log, which raises in Python where outcomes without a bound lose all
+                evidence[LOWER, k] += np.log(low[k])
+                evidence[UPPER, k] += np.log(high[k])
                 low[k] = 1.0
                 high[k] = 1.0
 
