@@ -29,10 +29,10 @@ TIMEOUT_S = 900.0
 
 NEAR: dict[str, tuple[str, ...]] = {
     "src/slotwise/player": ("tests/selector", "tests/policies/test_contract.py"),
-    "src/slotwise/selector": ("tests/selector",),
+    "src/slotwise/selector": ("tests/selector", "tests/combinations"),
     "src/slotwise/policies/paced_bayes": ("tests/policies", "tests/selector"),
-    "src/slotwise/service/learning": ("tests/service/learning", "tests/service"),
-    "src/slotwise/service/counting": ("tests/service/counting", "tests/service"),
+    "src/slotwise/service/learning": ("tests/service/learning", "tests/service/reporting"),
+    "src/slotwise/service/counting": ("tests/service/counting", "tests/service/learning"),
 }
 """Where faults are planted, by the beginning of a path, and the tests that should notice them."""
 

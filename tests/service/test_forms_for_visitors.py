@@ -22,6 +22,8 @@ from tests.service.test_visitors import (
     visitors_pool,
 )
 
+pytestmark = pytest.mark.compiled
+
 OPTIONS = ServiceOptions(seed=3, commit_every_ms=0.0)
 
 

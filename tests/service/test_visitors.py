@@ -30,6 +30,8 @@ from tests.service.conftest import OpenService
 from tests.service.rows import T0, arrays_of, link, pool
 from tests.stores.store_rows import reads
 
+pytestmark = pytest.mark.compiled
+
 FEATURES: dict[str, Any] = {
     "device": ["phone", "desktop"],
     "country": "text",
