@@ -27,7 +27,9 @@ from slotwise.service.reporting.report_records import RateReport
 from slotwise.service.settings import AlertFormat, origin_of
 from slotwise.service.storage.activity import Span
 
-AlertKind = Literal["floor-missed", "rule-violated", "feedback-stopped", "learning-failed", "test"]
+AlertKind = Literal[
+    "floor-missed", "rule-violated", "feedback-stopped", "learning-failed", "one-network", "test"
+]
 
 MIN_VIEWS = 100
 """Settled views since the floor was set that are required before it can count as missed."""
@@ -63,6 +65,21 @@ def alerts_of(pool: Overview) -> Iterator[Alert]:
     stopped = _stopped(pool)
     if stopped:
         yield Alert(kind="feedback-stopped", pool_id=pool.pool_id, detail=stopped)
+    one_network = _one_network(pool)
+    if one_network:
+        yield Alert(kind="one-network", pool_id=pool.pool_id, detail=one_network)
+
+
+def _one_network(pool: Overview) -> str:
+    """Return a sentence if one network reports most views, or an empty text."""
+    busiest = pool.busiest_network
+    if busiest is None or busiest.views < MIN_VIEWS or 2 * busiest.views <= busiest.all_views:
+        return ""
+    return (
+        f"{busiest.views:,} of the latest {busiest.all_views:,} page views were reported from the "
+        f"network {busiest.network}. If that is a proxy, set `trusted_proxies`; if these are not "
+        "visitors, make another page key and forget the views of this one."
+    )
 
 
 def _missed_floor(whom: str, floor: FloorState, n_views: int, delivered: RateReport | None) -> str:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from slotwise.service.alerting import alerts_of
 from slotwise.service.records import SECOND_US, FloorState, FloorStatus
 from slotwise.service.reporting.overview import Overview
-from slotwise.service.reporting.report_records import RateReport, SegmentFloorReport
+from slotwise.service.reporting.report_records import BusiestNetwork, RateReport, SegmentFloorReport
 from slotwise.service.storage.activity import Span
 
 HOUR_US = 3600 * SECOND_US
@@ -133,3 +133,16 @@ def test_a_floor_of_a_segment_is_named(healthy: Overview) -> None:
     [alert] = alerts_of(both)
     assert "clicks per view: the most is about 0.150. No page" in alert.detail
     assert "clicks per view for visitors with device phone: the most" in alert.detail
+
+
+def test_a_network_that_reports_most_views_is_named(healthy: Overview) -> None:
+    def busiest(views: int) -> Overview:
+        found = BusiestNetwork(network="203.0.113.0/24", views=views, all_views=300)
+        return replace(healthy, busiest_network=found)
+
+    assert kinds(busiest(150)) == []
+    [alert] = alerts_of(busiest(200))
+    assert alert.kind == "one-network"
+    assert "200 of the latest 300 page views were reported from the network 203.0.113.0/24" in (
+        alert.detail
+    )

@@ -28,6 +28,7 @@ from slotwise.service.limits import (
     MAX_PAGE_BODY_BYTES,
     MAX_SLOTS,
 )
+from slotwise.service.logs import short_address
 from slotwise.service.records import DecisionRecord
 from slotwise.service.refusals import UnknownPool
 
@@ -206,6 +207,11 @@ async def record_view(context: ServiceContext, request: Request) -> Answer:
     if ignored := why_no_click("POST", request.text_headers()):
         context.outcomes.pages.note("ignored-visitor", seen.pool_id, ignored)
     elif now_us - seen.issued_us < PROPOSED_US:
+        key, network = context.service.directory.key(seen.key_id), short_address(request.client)
+        networks, pool_id = context.outcomes.networks, seen.pool_id
+        if key and key.pool_id and not networks.may_learn(pool_id, network, now_us):
+            context.outcomes.pages.note("one-network", pool_id, network)
+            seen = replace(seen, learned=False)
         context.service.decider.record_view(seen, now_us)
         if context.settings.durability == "strict":
             await asyncio.wrap_future(context.service.flush())

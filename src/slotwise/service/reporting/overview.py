@@ -29,6 +29,7 @@ from slotwise.service.reporting.pool_report import (
     mean_rate,
 )
 from slotwise.service.reporting.report_records import (
+    BusiestNetwork,
     FrontierPoint,
     FrontierReport,
     GroupReport,
@@ -260,6 +261,8 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     refused_since_start: int
     """Of all pools."""
     page_problems: tuple[PageProblem, ...]
+    busiest_network: BusiestNetwork | None
+    """Of the views that were reported with a page key."""
     """Reasons why scripts on pages failed since `started_us`."""
     started_us: int
     sales_missing: bool
@@ -336,6 +339,7 @@ def draw_pool(
         duplicates=outcomes.duplicates(pool_id, reporter.pool_of_decision),
         refused_since_start=outcomes.refused,
         page_problems=outcomes.pages.of(pool_id),
+        busiest_network=outcomes.networks.busiest(pool_id),
         sales_missing=reporter.sales_missing(pool_id),
         trouble=describe_trouble(health, pool_id),
         changes=_with_notes(

@@ -124,7 +124,7 @@ class Ledger:
         stored = replace(
             decision,
             stored_us=self.latest_us,
-            learned=decision.click_closes_us > self.closed_until_us,
+            learned=decision.learned and decision.click_closes_us > self.closed_until_us,
         )
         # If a decision is in time, feedback that arrived before it is in time, too.
         comes_late = stored.stored_us > stored.click_closes_us

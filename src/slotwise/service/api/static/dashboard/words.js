@@ -245,6 +245,10 @@ export function pageProblems(pool) {
       return ["Visitor refused", `A page asked for links ${times} since ${start} and got none: ${name}. ` +
         "Declare the feature in this pool, or correct data-slotwise-visitor on the page."];
     }
+    if (kind === "one-network") {
+      return ["One network", `${count(n)} page views from ${name} were stored but not learned since ${start}: one network reported more than a fifth of the views of this pool. ` +
+        "If it is a proxy, the operator sets trusted_proxies."];
+    }
     return ["Ignored visitors", `Views and clicks of ${IGNORED[name] ?? name} were ignored ${times} since ${start}. ` +
       "A test that drives a browser needs the user agent of an ordinary one."];
   });
