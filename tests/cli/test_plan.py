@@ -19,6 +19,8 @@ from slotwise.errors import InvalidInput
 from slotwise.simulation.simulated_log import RoughPage, _waiting, plan_traffic
 from tests.docs.pages import blocks_of, command_lines, read_page
 
+pytestmark = pytest.mark.compiled
+
 PAGE = ["plan", "--links", "6", "--slots", "2", "--click-rate", "0.2", "--views-per-day", "500"]
 FEW = ["--cases", "12", "--views", "2000"]
 

@@ -17,6 +17,8 @@ from slotwise.service.refusals import Conflict
 from slotwise.service.server import BackgroundServer
 from slotwise.service.settings import Settings
 
+pytestmark = pytest.mark.compiled
+
 SAY = "import sys; print('{\"done\": 0.5}', flush=True); "
 
 

@@ -12,6 +12,8 @@ from slotwise.service.records import Scope
 from slotwise.simulation.simulated_log import RoughPage, plan_traffic
 from tests.service.conftest import problem_of
 
+pytestmark = pytest.mark.compiled
+
 PAGE = {
     "links": 6,
     "slots": 2,
