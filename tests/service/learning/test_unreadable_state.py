@@ -233,3 +233,46 @@ def test_a_word_with_a_new_floor_takes_the_place_of_a_rare_one(path: Path) -> No
     assert (len(words), "XX" in words) == (30, True)
     assert service.health().is_learning
     service.close()
+
+
+@pytest.mark.slow
+@pytest.mark.xfail(strict=True, reason="a pool that outgrows the pairs of values stops learning")
+def test_a_pool_that_outgrows_pairs_of_values_goes_on(path: Path) -> None:
+    service = started(path)
+    features = {f"f{k}": ["a", "b"] for k in range(8)}
+    made = pool(policy="paced-bayes", features=features, **SHORT)
+    service.directory.put_pool(made, "test", T0).result()
+    links = [link(f"l{k}") for k in range(452)]
+    service.directory.put_links("home", links[:440], "test", T0).result()
+    visit(service, 12, T0 + 1)
+    service.learner.learn(END_US)
+    service.flush().result()
+    service.close()
+    drop_rows(path)
+    service = started(path)
+    service.directory.put_links("home", links[440:], "test", END_US).result()
+    service.learner.learn(END_US + 1)
+    is_learning = service.health().is_learning
+    service.close()
+    assert is_learning
+
+
+@pytest.mark.slow
+@pytest.mark.xfail(strict=True, reason="the wide form of the default cannot merge values")
+def test_a_word_replaces_another_in_a_full_list_of_two(path: Path) -> None:
+    """Every view is learned once, whichever form the policy has."""
+    service = started(path)
+    made = pool(policy="paced-bayes", features={"country": "text", "ref": "text"}, **SHORT)
+    service.directory.put_pool(made, "test", T0).result()
+    service.directory.put_links("home", LINKS, "test", T0).result()
+    said = [f"C{k % 30}" for k in range(30 * 52)] + ["new"] * 130
+    for k, country in enumerate(said):
+        service.decider.decide("home", T0 + 1 + k, visitor={"country": country})
+    for k in range(3):
+        service.learner.learn(END_US + k)
+    rounds, failure = (
+        learned_of(service).arrays["rounds"].tolist(),
+        service.health().pools[0].failure,
+    )
+    service.close()
+    assert (rounds, failure) == ([len(said)] * 2, "")
