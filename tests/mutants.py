@@ -155,6 +155,8 @@ class Copy:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self.output = ""
+        """What the last failing tests printed."""
         unwanted = shutil.ignore_patterns("__pycache__", "site", "*.png")
         for name in COPIED:
             shutil.copytree(ROOT / name, folder / name, ignore=unwanted)
@@ -185,12 +187,14 @@ class Copy:
                     cwd=self._folder,
                     env=environment,
                     capture_output=True,
+                    text=True,
                     timeout=TIMEOUT_S,
                     check=False,
                 )
             except subprocess.TimeoutExpired:
                 return False
             if done.returncode:
+                self.output = done.stdout
                 return False
         return True
 
@@ -210,6 +214,7 @@ def main() -> None:
         tree = Copy(Path(folder) / "copy")
         for place in places:
             if not tree.passes(NEAR[place]):
+                print(tree.output)
                 sys.exit(f"the tests of {place} fail without a fault, too: nothing was measured")
         survivors = []
         for number, mutant in enumerate(mutants, 1):
