@@ -205,7 +205,7 @@ class PoolDirectory:
             assert known is not None  # pools are archived, never removed
             changed_us = _next_revision(now_us, known, known.settings)
             check_rules(known, rules, changed_us)
-            dated = dated_rules(known, rules, changed_us)
+            dated = dated_rules(known, rules, _next_revision(now_us, known, None))
             return replace(known.settings, rules=dated, changed_us=changed_us), "pool.change"
 
         return self._commit_pool(pool_id, make, by, expected_us)
