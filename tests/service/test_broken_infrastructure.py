@@ -78,6 +78,7 @@ def take_all_room(disk: Path) -> Path:
     return ballast
 
 
+@pytest.mark.system
 def test_a_full_disk_of_postgresql_is_an_outage_that_passes(small_disk: Path) -> None:
     """Pages go on, feedback is refused with 503, and what was acknowledged is there afterwards."""
     database = PrivatePostgresql(small_disk, max_wal_size="32MB", min_wal_size="32MB")

@@ -180,11 +180,18 @@ class StoredVersion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def moved_version(stored: StoredVersion, pool: Pool) -> StoredVersion:
-    """Return a version for the present links of a pool.
+    """Return a version for the present links and floor of a pool.
 
     Links that left lose their slots to the others in proportion; a new link waits for the next
-    version, unless there are free slots.
+    version, unless there are free slots. Nothing has been delivered yet under another floor.
     """
+    if stored.floor.clicks != pool.settings.click_floor:
+        stored = replace(
+            stored,
+            floor=replace(stored.floor, clicks=pool.settings.click_floor, status="learning"),
+            delivered=PageCounters(),
+            delivered_since_us=pool.settings.changed_us,
+        )
     n_slots = min(pool.settings.slots, len(pool.active))
     probabilities = np.frombuffer(stored.probabilities)
     if stored.link_ids == pool.active and round(float(probabilities.sum())) == n_slots:
