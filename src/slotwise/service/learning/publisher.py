@@ -347,13 +347,15 @@ class Publisher:
 
     def install(self, run: PoolRun, now_us: int) -> None:
         """Install the last version of a pool, or make a new one."""
-        may_show_last = run.is_behind or not run.is_stale
-        last = run.last_version() if may_show_last else None
-        if last is not None:
-            quotas = self._count_rules(run, now_us)
-            self._decider.install(last._replace(quotas=quotas) if quotas else last)
-        else:
-            self.publish(run, now_us)
+        # Under the lock, so that a version of the pool before a change never follows one after it.
+        with run.publishing:
+            if run.is_behind or not run.is_stale:
+                quotas = self._count_rules(run, now_us)
+                last = run.last_version()
+                if last is not None:
+                    self._decider.install(last._replace(quotas=quotas) if quotas else last)
+                    return
+        self.publish(run, now_us)
 
     def publish(self, run: PoolRun, now_us: int) -> None:
         """Make the next version, without blocking decisions, install it and store it."""
