@@ -34,8 +34,7 @@ from slotwise.environments import BernoulliLinks
 from slotwise.environments.datasets import Dataset, ads_recipe, look_ahead
 from slotwise.player.player import LinkTotals, Player
 from slotwise.policies import NOBODY, PacedBayes, Policy, QueueTS
-from slotwise.policies.joint_posterior import HALF_WEIGHT, PSEUDO_LINK
-from slotwise.policies.link_posterior import UNIT
+from slotwise.policies.link_rates import HALF_WEIGHT, LARGEST_PRIOR, PSEUDO_LINK
 from slotwise.policies.paced_bayes import choose
 from slotwise.policies.policy import Visitor
 from slotwise.problem import Problem
@@ -113,21 +112,20 @@ def known_state(pool: Dataset, problem: Problem, known: Known, seed: int) -> Any
 @hot
 def choose_by_pooled_prior(state: Any, visitor: Visitor, rng: np.random.Generator) -> None:
     """Choose by a prior of revenue per click that is what all links earn over all their clicks."""
-    evidence, posterior = state.evidence, state.posterior
-    clicks = revenue = 0.0
+    evidence, pool = state.evidence, state.pool
+    clicks = sales = 0.0
     for level in range(2):
-        total = PSEUDO_LINK
-        weighted = PSEUDO_LINK * (0.5 if level == 0 else 0.25 * posterior.sales[UNIT])
-        for link in range(len(posterior.width)):
+        total, weighted = PSEUDO_LINK, PSEUDO_LINK * (0.5 if level == 0 else 0.25)
+        for link in range(len(evidence.sales)):
             weight = 1.0 / (evidence.views[level, link] + HALF_WEIGHT)
+            hits = evidence.sums[0, link] if level == 0 else evidence.sales[link]
             total += weight * evidence.views[level, link]
-            weighted += weight * evidence.sums[level, link]
-        clicks, revenue = (weighted / total, 0.0) if level == 0 else (clicks, weighted / total)
-    mean = posterior.pool[0] * revenue / clicks
-    if posterior.pool[1] != mean:
-        posterior.pool[1] = mean
-        for link in range(len(posterior.width)):
-            posterior.is_stale[link] = True
+            weighted += weight * hits
+        clicks, sales = (weighted / total, 0.0) if level == 0 else (clicks, weighted / total)
+    mean = min(sales / clicks, LARGEST_PRIOR)
+    if pool.rate[1] != mean:
+        pool.rate[1] = mean
+        state.open.is_changed[:] = True
     choose(state, visitor, rng)
 
 

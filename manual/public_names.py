@@ -47,8 +47,8 @@ NOT_PUBLIC = {
 
 FOR_AUTHORS = (
     *("Policy", "CountingPolicy", "State", "Counts", "Feedback", "Estimates", "Mix", "Search"),
-    *("compiled", "new_counts", "new_mix", "new_search", "take_top_links", "average_ahead"),
-    *("average_probabilities", "expect_views", "NOBODY", "NO_SLOTS"),
+    *("compiled", "new_counts", "new_mix", "new_search", "take_top_links"),
+    *("NOBODY", "NO_SLOTS"),
 )
 """Names of `slotwise.policies` that are for authors of policies and have a page of their own."""
 

@@ -27,6 +27,10 @@ EQUAL = "equal"
 """All slots are alike: every page is in random order."""
 
 
+SCALED = 1e-12
+"""Weights whose mean is this close to 1 are scaled already: saved ones are read as they are."""
+
+
 def check_slot_weights(weights: Sequence[float] | None) -> tuple[float, ...]:
     """Return weights with mean 1; nothing where all slots are alike.
 
@@ -44,7 +48,10 @@ def check_slot_weights(weights: Sequence[float] | None) -> tuple[float, ...]:
         raise InvalidInput.of("slot_weights", rule, weights)
     if not (np.isfinite(array) & (array > 0)).all():
         raise InvalidInput.of("slot_weights", rule, weights)
-    scaled: tuple[float, ...] = tuple((array / array.mean()).tolist())
+    mean = array.mean()
+    if abs(mean - 1.0) > SCALED:
+        array = array / mean
+    scaled: tuple[float, ...] = tuple(map(float, array.tolist()))
     return scaled
 
 

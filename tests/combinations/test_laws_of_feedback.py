@@ -105,18 +105,8 @@ def test_a_page_settled_click_by_click_leaves_the_knowledge_of_one_call(
         np.testing.assert_allclose(known[0][name], known[1][name], rtol=1e-12, err_msg=name)
 
 
-NOT_CREDITED = pytest.mark.xfail(
-    reason="further clicks of a page are not credited to the floor", strict=True
-)
-
-
 @pytest.mark.parametrize(
-    "kind",
-    [
-        pytest.param("floor for all", marks=NOT_CREDITED),
-        "floor for all, a feature",
-        pytest.param("floor of a segment", marks=NOT_CREDITED),
-    ],
+    "kind", ["floor for all", "floor for all, a feature", "floor of a segment"]
 )
 def test_clicks_that_come_one_at_a_time_are_credited_to_the_floor(kind: str) -> None:
     """Otherwise more clicks are bought than the floor asks for, with revenue."""
@@ -127,11 +117,6 @@ def test_clicks_that_come_one_at_a_time_are_credited_to_the_floor(kind: str) -> 
     assert revenue_one_by_one > 0.95 * revenue
 
 
-IGNORES_OPEN_PAGES = pytest.mark.xfail(
-    reason="prices of segments ignore open pages and swing", strict=True
-)
-
-
 def check_like_the_floor_for_all(seed: int, n_pages: int, delay: int) -> None:
     for_all = played_floor(dear_clicks(seed), "floor for all, a feature", n_pages, delay)
     of_segment = played_floor(dear_clicks(seed), "floor of a segment", n_pages, delay)
@@ -139,20 +124,18 @@ def check_like_the_floor_for_all(seed: int, n_pages: int, delay: int) -> None:
     assert of_segment[1] > 0.93 * for_all[1]
 
 
-@pytest.mark.parametrize("delay", [0, pytest.param(300, marks=IGNORES_OPEN_PAGES)])
+@pytest.mark.parametrize("delay", [0, 300])
 def test_a_segment_of_all_visitors_plays_like_the_floor_for_all(delay: int) -> None:
     check_like_the_floor_for_all(1, 3_000 if delay else 800, delay)
 
 
 @pytest.mark.slow
 @pytest.mark.compiled
-@IGNORES_OPEN_PAGES
 @pytest.mark.parametrize("seed", range(3))
 def test_a_segment_of_all_visitors_plays_like_the_floor_for_all_for_long(seed: int) -> None:
     check_like_the_floor_for_all(seed, 24_000, 1_000)
 
 
-@pytest.mark.xfail(reason="an unreachable floor adds debt without a limit", strict=True)
 @pytest.mark.parametrize("features", [{}, DEVICE], ids=["no features", "a feature"])
 def test_the_debt_of_a_floor_out_of_reach_is_not_paid_back_for_as_long_again(
     features: Any,
@@ -172,20 +155,7 @@ def test_the_debt_of_a_floor_out_of_reach_is_not_paid_back_for_as_long_again(
     assert mean_of(shop.worth, pages[100:]) > 0.9 * best
 
 
-@pytest.mark.parametrize(
-    "features",
-    [
-        pytest.param({}, id="no features"),
-        pytest.param(
-            DEVICE,
-            id="a feature",
-            marks=pytest.mark.xfail(
-                reason="with features, the price of a floor is not expected from known rates",
-                strict=True,
-            ),
-        ),
-    ],
-)
+@pytest.mark.parametrize("features", [{}, DEVICE], ids=["no features", "a feature"])
 def test_rates_that_are_imported_keep_the_floor_from_the_first_pages(features: Any) -> None:
     """Seeded; rates are known to a hundredth, so nothing has to be learned."""
     shop, n_views = replace(dear_clicks(1), features=features), 20_000

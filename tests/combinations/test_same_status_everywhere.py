@@ -50,21 +50,7 @@ def played(path: Path, floor: float, rules: dict[str, Any]) -> tuple[str, list[A
     return health.floor_status, pages
 
 
-@pytest.mark.parametrize(
-    "rules",
-    [
-        "no rules",
-        *(
-            pytest.param(
-                name,
-                marks=pytest.mark.xfail(
-                    reason="the status of floors ignores rules in the Selector", strict=True
-                ),
-            )
-            for name in ("cap", "guarantee")
-        ),
-    ],
-)
+@pytest.mark.parametrize("rules", ["no rules", "cap", "guarantee"])
 def test_the_status_of_a_floor_is_the_same_in_selector_and_service(
     rules: str, tmp_path: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from slotwise.compile import switching
 from slotwise.environments import BernoulliLinks, LateFeedback, SegmentLinks
 from slotwise.policies import NOBODY, ConUCB, PacedBayes, Policy, QueueTS
-from slotwise.policies.joint_posterior import open_debt
+from slotwise.policies.link_rates import prior_mean
 from slotwise.policies.policy import NO_SLOTS, ignore_open, policy_for
 from slotwise.problem import Problem
 from slotwise.simulation.engine import play_run
@@ -26,23 +27,21 @@ def taught(n_links: int, floor: float = 0.3) -> tuple[PacedBayes, Problem]:
 def play(policy: PacedBayes, problem: Problem, n_rounds: int) -> Any:
     """Return a state that has learned from random pages."""
     rng = np.random.default_rng(RNG_SEED)
-    form = policy.for_problem(problem)
-    state: Any = form.start(problem)
+    state: Any = policy.start(problem)
     ones = np.ones(problem.n_slots)
     for _ in range(n_rounds):
         links = rng.choice(problem.n_links, problem.n_slots, replace=False)
         rates = 0.02 + 0.5 * links / problem.n_links
         clicks = (rng.random(problem.n_slots) < rates).astype(float)
         for level, outcomes in enumerate((clicks, 0.3 * clicks)):
-            switching(type(form).learn)(state, NOBODY, level, links, NO_SLOTS, ones, ones, outcomes)
+            switching(PacedBayes.learn)(state, NOBODY, level, links, NO_SLOTS, ones, ones, outcomes)
     return state
 
 
 def scores(policy: PacedBayes, problem: Problem, state: Any) -> list[float]:
-    form = policy.for_problem(problem)
-    switching(type(form).choose)(state, NOBODY, np.random.default_rng(1))
+    switching(PacedBayes.choose)(state, NOBODY, np.random.default_rng(1))
     worth = np.zeros(problem.n_links)
-    type(form).rank(state, np.arange(problem.n_links), worth)
+    PacedBayes.rank(state, np.arange(problem.n_links), worth)
     return worth.tolist()
 
 
@@ -54,11 +53,10 @@ def test_pages_that_settle_leave_nothing_open(n_links: int) -> None:
     before = scores(policy, problem, state)
     shown = np.array([0, 3, 7])
     for level in (0, 1):
-        PacedBayes.note_open(state, level, shown, 5.0)
+        PacedBayes.note_open(state, NOBODY, level, shown, 5.0)
     during = scores(policy, problem, state)
     for level in (1, 0):
-        PacedBayes.note_open(state, level, shown, -5.0)
-    PacedBayes.refresh(state)
+        PacedBayes.note_open(state, NOBODY, level, shown, -5.0)
     assert during != before
     assert scores(policy, problem, state) == before
 
@@ -67,7 +65,7 @@ def test_a_link_with_open_views_is_explored_less_and_worth_the_same() -> None:
     policy, problem = taught(12, floor=0.0)
     state = play(policy, problem, 80)
     before, mean = scores(policy, problem, state), state.posterior.mean.copy()
-    PacedBayes.note_open(state, 0, np.array([4]), 50.0)
+    PacedBayes.note_open(state, NOBODY, 0, np.array([4]), 50.0)
     after = scores(policy, problem, state)
     assert after[4] < before[4]
     assert [after[k] for k in range(12) if k != 4] == [before[k] for k in range(12) if k != 4]
@@ -75,15 +73,22 @@ def test_a_link_with_open_views_is_explored_less_and_worth_the_same() -> None:
 
 
 def test_the_debt_of_open_pages_is_that_of_their_expected_outcomes() -> None:
+    """The price is that of a page which owes as much and has no open page."""
     policy, problem = taught(12)
     state = play(policy, problem, 80)
+    state.floors.owed[0] = 5.0
     scores(policy, problem, state)
+    mean = state.posterior.mean[0].copy()
     for shown in ([0, 1, 2], [0, 5, 6], [0, 1, 9]):
-        PacedBayes.note_open(state, 0, np.array(shown), 1.0)
-    mean = state.posterior.mean[0]
-    expected = 3 * mean[0] + 2 * mean[1] + mean[[2, 5, 6, 9]].sum()
-    debt = open_debt(state.posterior, state.evidence, 0, 0.3, np.zeros(12))
-    assert debt == pytest.approx(3 * 0.3 - expected, rel=1e-12)
+        PacedBayes.note_open(state, NOBODY, 0, np.array(shown), 1.0)
+    scores(policy, problem, state)
+    debt = 3 * 0.3 - (3 * mean[0] + 2 * mean[1] + mean[[2, 5, 6, 9]].sum())
+    floors = state.floors
+    correction = (5.0 + debt + floors.reserve[0]) / (policy.patience * math.sqrt(0.3 * 81))
+    expected = floors.expected[0]
+    price = max(0.0, expected + max(1.0, math.sqrt(expected)) * correction)
+    assert floors.prices[0] == pytest.approx(prior_mean(state.pool, 1) * price, rel=1e-12)
+    assert floors.prices[0] > 0.0
 
 
 def test_clicks_on_their_way_do_not_raise_the_price() -> None:
@@ -94,10 +99,10 @@ def test_clicks_on_their_way_do_not_raise_the_price() -> None:
     by_clicks = np.argsort(state.posterior.mean[0])
 
     def price_with(shown: list[int]) -> float:
-        PacedBayes.note_open(state, 0, np.array(shown), 40.0)
+        PacedBayes.note_open(state, NOBODY, 0, np.array(shown), 40.0)
         scores(policy, problem, state)
-        price = float(state.queues.worth[0])
-        PacedBayes.note_open(state, 0, np.array(shown), -40.0)
+        price = float(state.floors.worth[0])
+        PacedBayes.note_open(state, NOBODY, 0, np.array(shown), -40.0)
         return price
 
     assert price_with(by_clicks[-3:].tolist()) < price_with(by_clicks[:3].tolist())
@@ -135,15 +140,15 @@ def test_every_page_of_a_run_is_open_or_settled(
     form: Any = policy_for(policy, problem)
     state = form.start(problem)
     play_run(policy, late, problem, np.array([400]), 2, 0, state)
-    evidence = state.evidence
-    assert evidence.rounds + evidence.open_pages == pytest.approx([400, 400])
-    assert evidence.open_views.min() >= 0.0
-    assert evidence.open_views.sum(axis=1) == pytest.approx(3 * evidence.open_pages)
+    opened = state.open
+    assert state.evidence.rounds + opened.pages == pytest.approx([400, 400])
+    assert opened.views.min() >= 0.0
+    assert opened.views.sum(axis=1) == pytest.approx(3 * opened.pages)
     if spread == 0.0:
-        assert evidence.open_pages.tolist() == [20.0, 60.0]
+        assert opened.pages.tolist() == [20.0, 60.0]
     else:
-        assert 0.0 < evidence.open_pages[0] < 40.0
-        assert 0.0 < evidence.open_pages[1] < 120.0
+        assert 0.0 < opened.pages[0] < 40.0
+        assert 0.0 < opened.pages[1] < 120.0
 
 
 @pytest.mark.compiled
@@ -187,7 +192,7 @@ def test_open_views_narrow_the_bounds_of_con_ucb_until_they_settle(problem: Prob
     before = policy.estimates(state)
     clicks, value = before.clicks.tolist(), before.value.tolist()
     for level in (0, 1):
-        type(policy).note_open(state, level, np.array([4, 1]), 30.0)
+        type(policy).note_open(state, NOBODY, level, np.array([4, 1]), 30.0)
     during = policy.estimates(state)
     for link in range(6):
         assert (during.clicks[link] < clicks[link]) == (link in (1, 4))
@@ -195,7 +200,7 @@ def test_open_views_narrow_the_bounds_of_con_ucb_until_they_settle(problem: Prob
     means = state.counts.sums / (state.counts.views + 1.0)
     assert (during.clicks > means[0]).all()
     for level in (1, 0):
-        type(policy).note_open(state, level, np.array([4, 1]), -30.0)
+        type(policy).note_open(state, NOBODY, level, np.array([4, 1]), -30.0)
     assert policy.estimates(state).clicks.tolist() == clicks
     assert policy.estimates(state).value.tolist() == value
 
@@ -207,8 +212,8 @@ def test_open_pages_lengthen_the_queue_of_queue_ts_by_what_they_are_expected_to_
     QueueTS.choose(state, NOBODY, rng)
     assert state.coming.tolist() == [0.0, 0.0]
     before = state.queues.worth.tolist()
-    QueueTS.note_open(state, 0, np.array([0, 3]), 7.0)
-    QueueTS.note_open(state, 1, np.array([0, 3]), 9.0)
+    QueueTS.note_open(state, NOBODY, 0, np.array([0, 3]), 7.0)
+    QueueTS.note_open(state, NOBODY, 1, np.array([0, 3]), 9.0)
     QueueTS.choose(state, NOBODY, rng)
     posterior = state.posterior
     mean = posterior.hits / (posterior.hits + posterior.misses)
@@ -216,7 +221,7 @@ def test_open_pages_lengthen_the_queue_of_queue_ts_by_what_they_are_expected_to_
     sales = (mean[0] * mean[1])[[0, 3]].sum()
     assert state.coming == pytest.approx([7 * (0.5 - clicks), 7 * 0.4 * clicks - 9 * sales])
     for level, n_views in ((0, -7.0), (1, -9.0)):
-        QueueTS.note_open(state, level, np.array([0, 3]), n_views)
+        QueueTS.note_open(state, NOBODY, level, np.array([0, 3]), n_views)
     QueueTS.choose(state, NOBODY, rng)
     assert state.queues.worth.tolist() == before
 

@@ -9,8 +9,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import beta, kstest
 
+from slotwise.player.page_set import average_probabilities
 from slotwise.policies import CUCB, QueueTS
-from slotwise.policies.page_views import average_probabilities
 from slotwise.policies.policy import NO_SLOTS, NOBODY
 from slotwise.policies.posterior import (
     MOST_ABOVE,

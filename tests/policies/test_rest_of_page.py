@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from slotwise.policies import NO_SLOTS, NOBODY, POLICIES, FixedMix, PacedBayes, Policy, make_policy
-from slotwise.policies.page_views import rest_of_page
+from slotwise.policies.rest_of_page import rest_of_page
 from slotwise.problem import Problem
 from slotwise.selection import dense_probabilities
 

@@ -11,12 +11,7 @@ import pytest
 from slotwise import Selector
 from slotwise.compile import switching
 from slotwise.policies import NO_SLOTS, NOBODY, PacedBayes
-from slotwise.policies.joint_posterior import (
-    largest_growth,
-    new_joint_posterior,
-    score_jointly,
-    score_link_jointly,
-)
+from slotwise.policies.bound import largest_growth, new_posterior, score_link, score_links
 from slotwise.policies.paced_bayes import SAFE
 from slotwise.policies.tied_group import LEAST_POOL
 from slotwise.problem import Problem
@@ -73,7 +68,7 @@ def test_most_pages_of_a_large_pool_are_found_without_scoring_all_links() -> Non
     n_by_last_scores = 0
     for _ in range(400):
         switching(type(policy).choose)(state, NOBODY, rng)
-        worth, shown = state.queues.worth.copy(), np.flatnonzero(dense_probabilities(state.mix))
+        worth, shown = state.floors.worth.copy(), np.flatnonzero(dense_probabilities(state.mix))
         n_by_last_scores += not np.array_equal(state.scored_at, worth)
         scores = np.zeros(problem.n_links)
         policy.rank(state, np.arange(problem.n_links), scores)
@@ -84,7 +79,7 @@ def test_most_pages_of_a_large_pool_are_found_without_scoring_all_links() -> Non
 
 def posterior_of(rng: np.random.Generator, n_levels: int) -> Any:
     """Return a posterior with means, variances and widths of any size."""
-    posterior = new_joint_posterior(Problem(700, 3, levels=LEVELS[:n_levels]), 0.6)
+    posterior = new_posterior(Problem(700, 3, levels=LEVELS[:n_levels]), 0.6, None)
     posterior.mean[:] = 10.0 ** rng.uniform(-6, 0, posterior.mean.shape)
     variance = posterior.mean * (1.0 - posterior.mean)
     posterior.variance[:] = variance * 10.0 ** rng.uniform(-4, 0, variance.shape)
@@ -101,11 +96,11 @@ def test_no_score_grows_by_more_than_the_largest_growth(n_levels: int) -> None:
         worth = 10.0 ** rng.uniform(-3, 1, n_levels)
         worth[rng.random(n_levels) < 0.2] = 0.0
         moved = worth * rng.uniform(0.7, 1.4, n_levels)
-        score_jointly(posterior, worth, before, scratch)
-        score_jointly(posterior, moved, after, scratch)
+        score_links(posterior, worth, before, scratch)
+        score_links(posterior, moved, after, scratch)
         assert (after <= before * largest_growth(moved, worth) * SAFE).all()
         assert largest_growth(worth, worth) == 1.0
-        alone = [score_link_jointly(posterior, worth, link) for link in range(700)]
+        alone = [score_link(posterior, worth, link) for link in range(700)]
         assert before.tolist() == alone
 
 

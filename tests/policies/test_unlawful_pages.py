@@ -11,13 +11,13 @@ import pytest
 
 from slotwise import BernoulliLinks, Selector, simulate
 from slotwise.errors import InvalidInput
+from slotwise.player.page_set import average_probabilities
 from slotwise.policies import (
     CountingPolicy,
     Counts,
     Mix,
     Policy,
     Problem,
-    average_probabilities,
     compiled,
     new_counts,
     new_mix,
@@ -107,6 +107,7 @@ def choose_text(state, visitor, rng):  # type: ignore[no-untyped-def]
     state.first[0] = "a" + 1.0  # type: ignore[operator]
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [

@@ -7,24 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from tests.reference.floor_price import PriceTwin, price_for_visitors
+from tests.reference.pool_fit import SaleSizes, likeliest_mean, mean_of_links, trials_of
+
 
 def log(y: float) -> float:
     """Return the logarithm as the policy computes it."""
     z = math.sqrt(math.sqrt(math.sqrt(y)))
     return 24 * (z * z - 1) / (z * z + 4 * z + 1)
-
-
-def pool_mean(views: Any, sums: Any, level: int, unit: float) -> float:
-    """Return the mean of the links' rates, given that the level before was passed."""
-    rates, weights = [0.5 * (unit if level == 1 else 1.0)], [0.1]
-    for link in range(views.shape[1]):
-        trials, total = views[level, link], sums[level, link]
-        if level == 1 and views[0, link] > 0:
-            trials = max(trials * sums[0, link] / views[0, link], total / unit)
-        if trials > 0:
-            rates.append(total / trials)
-            weights.append(trials / (trials + (100 if level == 0 else 3)))
-    return float(np.average(rates, weights=weights))
 
 
 class RegressionTwin:
@@ -47,10 +37,11 @@ class RegressionTwin:
         self.rounds = [0, 0]
         self.clicked = np.zeros(n_links)
         self.clock, self.pool = [1.0, 1.0], [0.5, 0.5]
-        self.sales: list[float] = []
-        self.unit = 1.0
-        self.counted_in = 0.0
-        self.queue = self.owed = 0.0
+        self.sales, self.squares = np.zeros((2, n_links))
+        self.amounts = SaleSizes()
+        self.price_of_floor = PriceTwin(floor, patience=0.5)
+        self.recent: list[Any] = []
+        self.priced = 0.0
 
     def x(self, visitor: Any) -> Any:
         """Return the visitor as a vector: 1 for the link and for every value that holds."""
@@ -73,34 +64,51 @@ class RegressionTwin:
 
     def prior_mean(self, level: int) -> float:
         """Return the mean rate of the pool, given that the level before was passed."""
-        if level == 0:
-            return min(self.pool[0], 0.999)
-        return min(self.pool[1] / self.unit, 0.999)
+        return min(self.pool[level], 0.999)
 
     def price(self) -> float:
-        """Return the price of a click, in sales."""
-        promised = self.floor * (self.rounds[0] + 1)
-        return self.prior_mean(1) * self.queue / (0.5 * math.sqrt(promised))
+        """Return the price of a click, in mean sales."""
+        return self.prior_mean(1) * self.price_of_floor.price()
+
+    def rates(self, visitor: Any, link: int) -> list[tuple[float, float]]:
+        """Return mean and variance of the click rate and of the revenue of a click."""
+        x, found = self.x(visitor), []
+        for level in (0, 1):
+            mean, covariance = self.posterior(level, link)
+            p = 1 / (1 + math.exp(-(x @ mean)))
+            found.append((p, (p * (1 - p)) ** 2 * (x @ covariance @ x)))
+        n_sales = min(self.sales[link], trials_of(self.views, self.sums, 1, link))
+        size, doubt = self.amounts.of_link(n_sales, float(self.sums[1, link]))
+        p, variance = found[1]
+        return [found[0], (p * size, variance * (doubt + size**2) + p**2 * doubt)]
+
+    def expect_price(self) -> None:
+        """Find the price of the floor at the mean rates for the latest visitors."""
+        if self.clock[0] < 1.05 * self.priced:
+            return
+        self.priced = self.clock[0]
+        if self.recent:
+            rates = [[self.rates(x, link) for link in range(self.n_links)] for x in self.recent]
+            clicks, revenue = np.array(rates)[:, :, :, 0].transpose(2, 0, 1)
+            unit = self.prior_mean(1)
+            price = price_for_visitors(
+                clicks * revenue, clicks, self.n_slots, self.floor, 20.0 * unit
+            )
+            self.price_of_floor.expected = price / unit
 
     def scores(self, visitor: Any) -> list[float]:
         """Return the bound on what every link is worth to a visitor."""
-        x, scores = self.x(visitor), []
-        pages = self.rounds[0] + 1
+        scores, pages = [], self.rounds[0] + 1
         for link in range(self.n_links):
-            means, variances = [], []
-            for level in (0, 1):
-                mean, covariance = self.posterior(level, link)
-                p = 1 / (1 + math.exp(-(x @ mean)))
-                means.append(p)
-                variances.append((p * (1 - p)) ** 2 * (x @ covariance @ x))
+            (a, a_variance), (b, b_variance) = self.rates(visitor, link)
             n_views = total = self.views[0, link]
             for v in visitor:
                 due = total * (self.seen[v] + 1) / pages
                 n_views *= (self.value_views[v, link] + 1) / (due + 1)
             width = 0.6 * log(1 + pages * self.n_slots / (self.n_links * (n_views + 1)))
-            worth = means[1] + self.price()
-            mean = means[0] * worth
-            variance = variances[0] * (variances[1] + worth**2) + means[0] ** 2 * variances[1]
+            worth = b + self.price()
+            mean = a * worth
+            variance = a_variance * (b_variance + worth**2) + a**2 * b_variance
             scores.append(mean + math.sqrt(2 * width * variance) + 2 / 3 * width * variance / mean)
         return scores
 
@@ -112,14 +120,10 @@ class RegressionTwin:
 
     def learn_clicks(self, visitor: Any, shown: Any, clicks: Any) -> None:
         """Record the clicks of a page."""
+        self._refit(0)
         self.rounds[0] += 1
-        missing = self.floor - clicks.sum()
-        self.owed += missing
-        reserve = max(0.0, self.queue - max(0.0, self.owed))
-        growth = min(0.5, 0.5 / self.rounds[0]) * reserve
-        if self.owed > 0:
-            growth += 0.25 * math.sqrt(self.floor / self.rounds[0])
-        self.queue = max(0.0, self.queue + missing + growth)
+        self.price_of_floor.credit(float(clicks.sum()))
+        self.recent = [*self.recent, visitor][-32:]
         for v in visitor:
             self.seen[v] += 1
         for link, click in zip(shown, clicks, strict=True):
@@ -129,39 +133,36 @@ class RegressionTwin:
                 self.value_views[v, link] += 1
             self._add(0, link, self.x(visitor), 1.0, click)
             self.clicked[link] += click
-        self._refit(0)
 
     def learn_revenue(self, visitor: Any, shown: Any, revenue: Any) -> None:
         """Record the revenue of the page whose clicks came last."""
+        self._refit(1)
         self.rounds[1] += 1
-        for amount in revenue[revenue > 0]:
-            if not self.sales:
-                self.unit = self.counted_in = amount
-            self.sales.append(amount)
+        self.amounts = self.amounts.with_first(revenue)
         for link, amount in zip(shown, revenue, strict=True):
             self.views[1, link] += 1
             self.sums[1, link] += amount
+            self.sales[link] += amount > 0
+            self.squares[link] += amount**2
             if self.clicked[link] > 0:
-                in_sales = min(100.0, amount / (self.counted_in or 1.0))
-                self._add(1, link, self.x(visitor), self.clicked[link], in_sales)
+                self._add(1, link, self.x(visitor), self.clicked[link], float(amount > 0))
             self.clicked[link] = 0
-        self._refit(1)
 
     def _refit(self, level: int) -> None:
+        """Refit before a page is counted, from the pages before."""
         if self.rounds[level] + 1 < 1.02 * self.clock[level]:
             return
         self.clock[level] = self.rounds[level] + 1
-        must = False
+        if level == 0:
+            self.pool[0] = mean_of_links(self.views[0], self.sums[0])
+        self.pool[1] = likeliest_mean(self.views, self.sums, self.sales, self.pool[1])
         if level == 1:
-            self.unit = sum(r * r for r in self.sales) / sum(self.sales) if self.sales else 1.0
-            if self.sales and abs(math.log(self.unit / self.counted_in)) > 0.05:
-                self.tilt[1] += math.log(self.counted_in / self.unit) * self.information[1, :, :, 0]
-                self.counted_in, must = self.unit, True
-        for later in range(level, 2):
-            self.pool[later] = pool_mean(self.views, self.sums, later, self.unit)
-        self._fit_prior(level, must)
+            self.amounts = self.amounts.fitted(self.sales, self.sums[1], self.squares)
+        self._fit_prior(level)
+        if level == 0:
+            self.expect_price()
 
-    def _fit_prior(self, level: int, must: bool) -> None:
+    def _fit_prior(self, level: int) -> None:
         known, tilted, squares = np.zeros((3, self.n_values))
         for link in range(self.n_links):
             if self.information[level, link, 0, 0] > 0:
@@ -179,7 +180,6 @@ class RegressionTwin:
             of_feature = np.array(self.feature_of) == f
             above = first + squares[of_feature].sum()
             variance[1 + f] = min(1.0, max(1e-4, above / (1 + known[of_feature].sum())))
-        must |= bool(np.abs(center - self.center[level]).max() > 0.05)
-        must |= bool(np.abs(variance / self.variance[level] - 1).max() > 0.1)
-        if must:
+        has_moved = np.abs(center - self.center[level]).max() > 0.05
+        if has_moved or np.abs(variance / self.variance[level] - 1).max() > 0.1:
             self.center[level], self.variance[level] = center, variance

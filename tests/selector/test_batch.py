@@ -54,7 +54,7 @@ def test_a_batch_teaches_what_its_pages_do(policy: str) -> None:
     by_level.update_batch(views, revenue=revenue)
     by_level.update_batch(views, clicks=clicks)
     # what is fitted to the pool as it grows is fitted once for a batch
-    fitted = by_page.policy.ordered_knowledge - {"queue"}
+    fitted = by_page.policy.ordered_knowledge
     assert_same_knowledge(knowledge(by_batch), knowledge(by_page), fitted)
     assert_same_knowledge(knowledge(by_level), knowledge(by_page), fitted)
     batch, pages = by_batch.report().links, by_page.report().links
@@ -62,8 +62,9 @@ def test_a_batch_teaches_what_its_pages_do(policy: str) -> None:
         (link.link, link.levels) for link in pages
     ]
     assert fitted or batch == pages
-    # equal links show in an order that a report on only one of the two must not have moved
-    assert play(by_batch, 20) == play(by_level, 20)
+    if not by_page.policy.refitted_knowledge:  # a fit by steps depends on what had settled
+        # equal links show in an order that a report on only one of the two must not have moved
+        assert play(by_batch, 20) == play(by_level, 20)
 
 
 @pytest.mark.parametrize("policy", NEEDING_PAGES)

@@ -47,11 +47,11 @@ def play(
 
 def opened(selector: Selector) -> Any:
     """Return the open views by the policy's own count, which must be the player's."""
-    evidence = selector._player.state.evidence
-    assert np.array_equal(evidence.open_views, selector._player.open_views)
+    ledger = selector._player.state.open
+    assert np.array_equal(ledger.views, selector._player.open_views.views)
     n_slots = selector.problem.n_slots
-    assert evidence.open_pages == pytest.approx(evidence.open_views.sum(axis=1) / n_slots)
-    return evidence.open_views
+    assert ledger.pages == pytest.approx(ledger.views.sum(axis=1) / n_slots)
+    return ledger.views
 
 
 def counted(selector: Selector) -> Any:

@@ -12,10 +12,9 @@ import pytest
 import slotwise
 from slotwise.errors import InvalidInput
 from slotwise.policies import PacedBayes
-from slotwise.policies.prices import OF_SEGMENTS
+from slotwise.policies.paced_bayes import OF_FLOORS
 from slotwise.problem import Problem
 from slotwise.selector import KnownCounts, start_from_counts
-from tests.reference.queue_policies import Queue
 from tests.unnamed_features import features_of
 
 LINKS = [f"link {k}" for k in range(8)]
@@ -53,26 +52,6 @@ def test_a_segment_keeps_its_own_floor() -> None:
     assert "(floor 0.55)" in str(chooser.report())
 
 
-def test_the_queue_of_a_segment_is_the_twins() -> None:
-    chooser = selector({"country": {"DE": 0.4}, "new": {True: 0.3}})
-    german, new = (Queue(least, 1.0) for least in (0.4, 0.3))
-    rng = np.random.default_rng(5)
-    for _ in range(300):
-        is_german, is_new = bool(rng.random() < 0.3), bool(rng.random() < 0.5)
-        visitor = {"country": "DE" if is_german else "FR", "new": is_new}
-        page = chooser.select(visitor=visitor)
-        clicked = [link for link in page.shown if rng.random() < 0.2]
-        chooser.update(page, clicked, {})
-        if is_german:
-            german.learn(len(clicked))
-        if is_new:
-            new.learn(len(clicked))
-    known = chooser.knowledge().arrays
-    np.testing.assert_allclose(known["segment_queue"], [german.Q, new.Q], rtol=1e-9)
-    np.testing.assert_allclose(known["segment_owed"], [german.owed, new.owed], rtol=1e-9)
-    assert known["segment_rounds"].tolist() == [german.t, new.t]
-
-
 def test_floors_of_segments_are_saved(tmp_path: Path) -> None:
     chooser = selector({"days": {"1 to 7": 0.1}, "country": {"DE": 0.4, "AT": 0.3}})
     play(chooser, 150)
@@ -80,7 +59,7 @@ def test_floors_of_segments_are_saved(tmp_path: Path) -> None:
     loaded = slotwise.Selector.load(tmp_path / "selector")
     assert loaded.problem == chooser.problem
     known = [one.knowledge().arrays for one in (chooser, loaded)]
-    for name in OF_SEGMENTS:
+    for name in OF_FLOORS:
         assert known[0][name].tolist() == known[1][name].tolist()
     for _ in range(20):
         asked = {"country": "AT"}
@@ -92,7 +71,7 @@ def test_counts_of_the_past_owe_segments_nothing() -> None:
     counts = [KnownCounts(LINKS[0], {"country": "DE"}, 1_000, 20, 5.0)]
     start_from_counts(chooser, counts)
     known = chooser.knowledge().arrays
-    assert known["segment_queue"].tolist() == known["segment_owed"].tolist() == [0.0]
+    assert known["owed"].tolist() == known["reserve"].tolist() == [0.0, 0.0]
 
 
 def test_a_segment_that_still_has_a_floor_keeps_its_queue() -> None:
@@ -103,9 +82,8 @@ def test_a_segment_that_still_has_a_floor_keeps_its_queue() -> None:
     problem = dataclasses.replace(chooser.problem, segment_floors=floors)
     player = chooser._player
     after = player.move(problem, player.pool).knowledge().arrays
-    for name in OF_SEGMENTS:
-        assert after[name].tolist() == [0.0, before[name][1]]
-    assert after["queue"].tolist() == before["queue"].tolist()
+    for name in ("owed", "reserve", "floor_rounds"):
+        assert after[name].tolist() == [before[name][0], 0.0, before[name][2]]
 
 
 @pytest.mark.parametrize(

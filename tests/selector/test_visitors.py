@@ -9,8 +9,7 @@ import pytest
 
 from slotwise import CUCB, Selector
 from slotwise.errors import InvalidInput, UnsupportedState
-from slotwise.policies import paced_bayes
-from slotwise.policies.paced_bayes_visitors import PacedBayesVisitors, PacedBayesWide
+from slotwise.policies import visitor_rates
 from slotwise.selector.selector_file import read_file, write_file
 
 pytestmark = pytest.mark.compiled
@@ -186,21 +185,20 @@ def test_counts_without_visitors_are_refused_where_visitors_matter() -> None:
         selector.update_batch({"a": 10}, {"a": 1}, {"a": 0.5})
 
 
-def test_a_selector_saved_with_the_other_form_goes_on_with_it(
+def test_a_selector_saved_in_the_other_layout_goes_on_in_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As one saved by a version that counted pairs of fewer values."""
     with monkeypatch.context() as before:
-        before.setattr(paced_bayes, "has_few_pairs", lambda _: False)
+        before.setattr(visitor_rates, "MAX_NUMBERS", 0)
         saved = taught(500)
-    assert isinstance(saved.knowledge().form, PacedBayesWide)
+    assert saved.knowledge().arrays["has_pairs"].tolist() == [0.0]
     saved.save(tmp_path / "shop.slotwise")
     loaded = Selector.load(tmp_path / "shop.slotwise")
-    assert isinstance(loaded.knowledge().form, PacedBayesWide)
     for selector in (saved, loaded):
         selector.add_links(["g"])
-        assert isinstance(selector.knowledge().form, PacedBayesWide)
+        assert selector.knowledge().arrays["has_pairs"].tolist() == [0.0]
     visitors = [{"device": device} for device in ("phone", "desktop") for _ in range(10)]
     pages = [[one.select(visitor=said).shown for said in visitors] for one in (saved, loaded)]
     assert pages[0] == pages[1]
-    assert type(taught(5).knowledge().form) is PacedBayesVisitors
+    assert taught(5).knowledge().arrays["has_pairs"].tolist() == [1.0]

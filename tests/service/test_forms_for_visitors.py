@@ -1,4 +1,4 @@
-"""The two forms of the default policy for visitors in a service: which plays, and which goes on."""
+"""What the default knows of visitors in a service has two layouts: a pool goes on in its own."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slotwise.policies import paced_bayes, paced_bayes_visitors
-from slotwise.policies.paced_bayes_visitors import PacedBayesVisitors, PacedBayesWide
+from slotwise.policies import visitor_rates
 from slotwise.service.service import Service
 from slotwise.service.settings import ServiceOptions
 from slotwise.service.storage.sqlite import SqliteStore
@@ -41,10 +40,14 @@ def phone_page(service: Service) -> list[float]:
     return list(installed._visitors.rates(known.places, None).probabilities)
 
 
+def has_pairs_of(service: Service) -> bool:
+    return bool(learned_of(service).arrays["has_pairs"][0])
+
+
 def test_the_regression_learns_for_whom_and_logs_exact_propensities(tmp_path: Path) -> None:
     service = opened(tmp_path)
     now_us = visit(service, 600, T0)
-    assert isinstance(learned_of(service).form, PacedBayesVisitors)
+    assert has_pairs_of(service)
     assert links_for(service, {"device": "phone"}, now_us) <= {"l0", "l1"}
     assert links_for(service, {"device": "desktop"}, now_us) <= {"l6", "l7"}
     pages = [
@@ -55,40 +58,36 @@ def test_the_regression_learns_for_whom_and_logs_exact_propensities(tmp_path: Pa
     service.close()
 
 
-@pytest.mark.parametrize("has_few", [True, False])
-def test_a_restart_goes_on_in_the_form_that_has_learned(
-    has_few: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("has_pairs", [True, False])
+def test_a_restart_goes_on_in_the_layout_that_has_learned(
+    has_pairs: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    form = PacedBayesVisitors if has_few else PacedBayesWide
     with monkeypatch.context() as before:
-        before.setattr(paced_bayes, "has_few_pairs", lambda _: has_few)
+        before.setattr(visitor_rates, "MAX_NUMBERS", 10**9 if has_pairs else 0)
         service = opened(tmp_path)
         visit(service, 300, T0)
         page = phone_page(service)
-        assert type(learned_of(service).form) is form
+        assert has_pairs_of(service) == has_pairs
         service.flush().result()
         service.close()
     again = Service(SqliteStore(tmp_path / "store.db"), OPTIONS)
-    assert isinstance(learned_of(again).form, form)
+    assert has_pairs_of(again) == has_pairs
     np.testing.assert_allclose(phone_page(again), page, atol=1e-6)
     visit(again, 100, T0 + 10**10, seed=2)
     assert again.health().pools[0].failure == ""
     again.close()
 
 
-def test_a_pool_that_outgrows_the_regression_learns_again_in_the_other_form(
+def test_a_pool_that_outgrows_pairs_goes_on_with_what_it_has_learned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service = opened(tmp_path)
     now_us = visit(service, 200, T0)
-    learned = learned_of(service)
-    assert isinstance(learned.form, PacedBayesVisitors)
-    n_numbers = learned.arrays["information"][0].size
-    monkeypatch.setattr(paced_bayes_visitors, "MAX_NUMBERS", n_numbers)
+    n_numbers = learned_of(service).arrays["information"][0].size
+    monkeypatch.setattr(visitor_rates, "MAX_NUMBERS", n_numbers)
     service.directory.put_links("home", [link("l8")], "test", now_us).result()
     now_us = visit(service, 100, now_us)
-    learned = learned_of(service)
-    assert isinstance(learned.form, PacedBayesWide)
-    assert learned.arrays["rounds"][0] == pytest.approx(300, abs=1)
+    assert has_pairs_of(service)
+    assert learned_of(service).arrays["rounds"][0] == pytest.approx(300, abs=1)
     assert service.health().pools[0].failure == ""
     service.close()

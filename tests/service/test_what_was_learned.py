@@ -28,7 +28,6 @@ from tests.service.kinds_of_pools import KINDS, TRAINED_US, Known, assert_same, 
 from tests.service.private_postgresql import PrivatePostgresql
 
 OPTIONS = ServiceOptions(seed=1, commit_every_ms=0.0)
-WIDE = pytest.mark.xfail(strict=True, reason="the wide form of the default is not restored")
 Everything = dict[str, Known]
 Postgresql = Callable[[], PrivatePostgresql]
 
@@ -211,12 +210,7 @@ def journey(
     return found if found.before else found._replace(before=before)
 
 
-def with_marks(pool_id: str) -> object:
-    is_wide = pool_id in ("open-lists", "eight-features-many-links")
-    return pytest.param(pool_id, marks=WIDE) if is_wide else pool_id
-
-
-@pytest.mark.parametrize("pool_id", [with_marks(one) for one in KINDS])
+@pytest.mark.parametrize("pool_id", KINDS)
 def test_what_was_learned_survives(journey: Found, pool_id: str) -> None:
     assert journey.before is not None
     before, later = journey.before[pool_id], journey.later[pool_id]

@@ -24,7 +24,13 @@ from slotwise.player.pages import Constraints, DrawnPage, PageFeedback, Probabil
 from slotwise.player.rules_in_force import RulesInForce
 from slotwise.player.slots import PageSlots
 from slotwise.policies import NO_SLOTS, NOBODY, Policy
-from slotwise.policies.page_views import rest_of_page
+from slotwise.policies.open_views import (
+    OpenViews,
+    copied_counts,
+    count_open,
+    new_open_views,
+    take_counts,
+)
 from slotwise.policies.policy import (
     Counts,
     Knowledge,
@@ -36,6 +42,7 @@ from slotwise.policies.policy import (
     new_counts,
     policy_for,
 )
+from slotwise.policies.rest_of_page import rest_of_page
 from slotwise.policies.within_rules import choosing_within
 from slotwise.problem import Problem
 from slotwise.rounds import Link
@@ -47,13 +54,12 @@ from slotwise.selection.rounding import draw_by_groups
 from slotwise.selection.rules import SlotRule
 from slotwise.selection.uniforms import chance_of
 
-OWED = ("queue", "owed", "deficit", "segment_queue", "segment_owed")
+OWED = ("queue", "owed", "reserve", "floor_rounds", "deficit")
 """Knowledge about clicks that are missing from the floor. Imported counts do not change it."""
 
 COUNTED = {
-    *("views", "sums", "settled", "rounds", "clock", "sales", "segment_rounds"),
-    *("value_sums", "value_exposure", "link_exposure", "common_sums", "common_expected"),
-    *("seen", "seen_at", "tau", "pool"),
+    *("views", "sums", "settled", "rounds", "clock", "sales", "squares", "floor_rounds"),
+    *("seen", "value_views", "turns", "recent", "pool", "amounts"),
 }
 """Knowledge that is counted or fitted to counts: never below 0."""
 
@@ -142,7 +148,7 @@ class _EntryPoints:
         self.draw = code_for(draw_page, state.mix, chance, page, numbers)
         self.learn = code_for(kind.learn, state, NOBODY, 0, page, NO_SLOTS, *[numbers] * 3)
         self.count = code_for(add_counts, counts, 0, page, numbers, numbers)
-        self.note_open = code_for(kind.note_open, state, 0, page, 1.0)
+        self.note_open = code_for(kind.note_open, state, NOBODY, 0, page, 1.0)
         if rules is not None:
             choose_within, chooser = choosing_within(kind), form.rng_of_choice(rng)
             self.choose_within = code_for(choose_within, state, NOBODY, chooser, rules)
@@ -182,26 +188,31 @@ class Player:
         state: Any,
         *,
         slots: PageSlots,
-        chooses: bool = True,
+        open_views: OpenViews | None = None,
     ) -> None:
         self.policy, self.form, self.problem, self.pool = policy, form, problem, pool
         self.slots = slots
         self.visits = np.zeros((problem.n_levels, 2, sum(problem.feature_sizes)))
         """Settled pages and outcomes, by level and value of a feature."""
-        self._chooses = chooses
         self._own_counts = new_counts(problem)
-        self.open_views = np.zeros((problem.n_levels, problem.n_links))
-        """Page views without feedback so far, by level and link. `save` leaves them out: the owner
-        of the player adds them again."""
+        self.open_views = new_open_views(problem) if open_views is None else open_views
+        """The ledger of page views without feedback so far, whose arrays the state shares. `save`
+        leaves it out: the owner of the player adds the pages again."""
         self._entries: _EntryPoints | None = None
         self._rng: np.random.Generator | None = None
         self._chance: Any = None
         self._chosen: Floats | None = None
         self._within: PageRules | None = None
-        self.rules = RulesInForce(problem.rules, pool, problem.n_slots) if problem.rules else None
-        """The rules of the problem, for the links of the pool."""
+        self._set_rules()
         self._shown, self._drawn = np.zeros(problem.n_slots, np.int64), np.zeros(problem.n_slots)
         self.state = state
+
+    def _set_rules(self) -> None:
+        problem = self.problem
+        self.rules: RulesInForce | None = None
+        """The rules of the problem, for the links of the pool."""
+        if problem.rules:
+            self.rules = RulesInForce(problem.rules, self.pool, problem.n_slots)
 
     @property
     def state(self) -> Any:
@@ -210,8 +221,7 @@ class Player:
 
     @state.setter
     def state(self, state: Any) -> None:
-        self._state = state if self._chooses else self.form.learning_only(state)
-        self._note_open_views(state, self.open_views)
+        self._state = self._with_open_views(state, self.open_views)
 
     @classmethod
     def start(
@@ -221,12 +231,10 @@ class Player:
         links: Iterable[Link],
         *,
         slots: PageSlots | None = None,
-        chooses: bool = True,
     ) -> Player:
         """Return a player that has seen nothing; it counts the words of visitors by itself.
 
-        `slots` are those of the problem, unless pages may be shorter than the learned slots. A
-        player that never `chooses` needs less memory.
+        `slots` are those of the problem, unless pages may be shorter than the learned slots.
         """
         problem = replace(problem, features=copy.deepcopy(problem.features))
         form = policy_for(policy, problem)
@@ -237,7 +245,6 @@ class Player:
             LinkPool(links),
             form.start(problem),
             slots=PageSlots(problem) if slots is None else slots,
-            chooses=chooses,
         )
 
     @property
@@ -388,9 +395,9 @@ class Player:
         """Return the probabilities of all links: 1 for pinned ones, the policy's for the rest."""
         entries, given = self._entries or self._obtain_entries(), self.form.rng_of_choice(rng)
 
-        def page_of(state: Any, _: Problem) -> Floats:
+        def page_of(state: Any, page: Problem) -> Floats:
             if state is not self._state:  # of the rest of the page
-                self._note_open_views(state, self.open_views[:, asked.is_free])
+                state = self.with_open_views(state, page, np.flatnonzero(asked.is_free))
             entries.choose.call(state, visitor, given)
             return dense_probabilities(state.mix)
 
@@ -412,25 +419,40 @@ class Player:
 
     # Open views
 
-    def note_open(self, level: int, shown: Sequence[Link], n_views: float = 1.0) -> None:
-        """Count page views whose feedback at a level is open; with a negative number, no longer."""
+    def note_open(
+        self, visitor: Visitor, level: int, shown: Sequence[Link], n_views: float = 1.0
+    ) -> None:
+        """Issue page views whose feedback at a level is open; a negative number settles them."""
         place_of = self.pool.place_of
-        self._note_open(level, np.array([place_of[k] for k in shown if k in place_of]), n_views)
+        places = np.array([place_of[k] for k in shown if k in place_of], np.int64)
+        self._note_open(visitor, level, places, n_views)
 
-    def _note_open(self, level: int, places: Links, n_views: float) -> None:
-        if len(places):
-            self.open_views[level, places] += n_views
-            if type(self.form).note_open is not ignore_open:
-                entries = self._entries or self._obtain_entries()
-                entries.note_open.call(self._state, level, places, n_views)
-
-    def _note_open_views(self, state: Any, open_views: Floats) -> None:
-        """Count the open views in a new state."""
-        if type(self.form).note_open is not ignore_open and open_views.any():
+    def _note_open(self, visitor: Visitor, level: int, places: Links, n_views: float) -> None:
+        if not len(places):
+            return
+        if type(self.form).note_open is ignore_open:
+            count_open(self.open_views, visitor, level, places, n_views)
+        else:
             entries = self._entries or self._obtain_entries()
-            for level, place in np.argwhere(open_views).tolist():
-                n_views = float(open_views[level, place])
-                entries.note_open.call(state, level, np.array([place]), n_views)
+            entries.note_open.call(self._state, visitor, level, places, n_views)
+
+    def with_open_views(self, state: Any, problem: Problem, kept: Links) -> Any:
+        """Return a state on some links, for example the rest of a page, with their open views."""
+        open_views = new_open_views(problem)
+        take_counts(open_views, self.open_views, kept)
+        return self._with_open_views(state, open_views)
+
+    def _with_open_views(self, state: Any, open_views: OpenViews) -> Any:
+        """Return a state that shares a ledger; what it derives from open views is recomputed."""
+        if type(self.form).note_open is ignore_open or not hasattr(state, "open"):
+            return state
+        state = state._replace(open=open_views)
+        open_views.is_changed[:] = True
+        if open_views.views.any():
+            every_link, note = np.arange(len(open_views.is_changed)), type(self.form).note_open
+            for level in range(len(open_views.pages)):
+                switching(note)(state, NOBODY, level, every_link, 0.0)
+        return state
 
     # Learning
 
@@ -477,6 +499,7 @@ class Player:
             learn(feedback)
         except BaseException:
             self._state, self._own_counts, self.slots.order, self.visits, self.open_views = before
+            self._state = self._with_open_views(self._state, self.open_views)
             self.features.take_words(words)
             raise
 
@@ -487,7 +510,7 @@ class Player:
         entries = self._entries or self._obtain_entries()
         for level, _, is_new in view.news if view.was_open else ():
             if is_new:  # of all levels before the first is learned: none is open then
-                self._note_open(level, places, -1.0)
+                self._note_open(visitor, level, places, -1.0)
         for level, outcome, is_new in view.news:
             if level == 0 and view.is_in_random_order:
                 self.slots.learn([outcome.get(link, 0.0) for link in view.shown])
@@ -578,26 +601,27 @@ class Player:
         """
         kept = pool.places_in(self.pool, forgotten)
         policy_for(self.policy, problem)  # refuses floors that it cannot keep
-        form = self.policy.for_knowledge(problem, self.form.knowledge(self._state))
-        moved = self._with(form, problem, pool, form.move(self._state, problem, kept))
+        form = self.policy.for_problem(problem)
+        open_views = new_open_views(problem)
+        take_counts(open_views, self.open_views, kept)
+        state = form.move(self._state, problem, kept)
+        moved = self._with(form, problem, pool, state, open_views)
         moved._own_counts = moved_counts(self._own_counts, problem, kept)
-        moved._take_open_views(np.where(kept >= 0, self.open_views[:, kept], 0.0))
         return moved
 
     def copy(self) -> Player:
         """Return a player that chooses the same pages, to look ahead with."""
         state = self.form.restore(self.problem, self.form.knowledge(self._state))
-        copied = self._with(self.form, self.problem, self.pool, state)
-        copied._own_counts = self._own_counts
-        copied._take_open_views(self.open_views.copy())
+        open_views = copied_counts(self.open_views)
+        copied = self._with(self.form, self.problem, self.pool, state, open_views)
+        copied._own_counts = copied_state(self._own_counts)
+        copied.visits = self.visits.copy()
         return copied
 
-    def _take_open_views(self, open_views: Floats) -> None:
-        self.open_views = open_views
-        self._note_open_views(self._state, open_views)
-
-    def _with(self, form: Policy, problem: Problem, pool: LinkPool, state: Any) -> Player:
-        parts: Any = {"slots": self.slots, "chooses": self._chooses}
+    def _with(
+        self, form: Policy, problem: Problem, pool: LinkPool, state: Any, open_views: OpenViews
+    ) -> Player:
+        parts: Any = {"slots": self.slots, "open_views": open_views}
         player = Player(self.policy, form, problem, pool, state, **parts)
         player.visits = self.visits
         if type(form) is type(self.form) and (player.rules is None) == (self.rules is None):
@@ -654,6 +678,7 @@ class Player:
     def rearrange(self) -> None:
         """Arrange the state as `load` does, so that both choose the same pages from here on."""
         self.state = self.form.restore(self.problem, self.form.knowledge(self._state))
+        self._set_rules()  # the solver of crossing rules has a basis, which is not saved
 
     def load(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Restore what `save` of a player with the same policy, problem and features returned.
@@ -666,16 +691,13 @@ class Player:
             for name, array in arrays.items()
             if name.startswith(KNOWS)
         }
-        form = self.policy.for_knowledge(self.problem, known)
-        if type(form) is not type(self.form):  # another form of the same policy
-            self.form, self._entries = form, None
-            self.state = form.start(self.problem)
+        form, problem = self.form, self.problem
+        known = form.upgraded(problem, known)
         counts = Counts(arrays["views"].copy("C"), arrays["sums"].copy("C"))
-        fresh = new_counts(self.problem)
+        fresh = new_counts(problem)
         pairs = [("views", counts.views, fresh.views), ("sums", counts.sums, fresh.sums)]
-        for name, expected in form.knowledge(self._state).items():
-            if name in known or name not in form.newer_knowledge:
-                pairs.append((f"{KNOWS}{name}", known[name], expected))
+        for name, expected in form.knowledge(form.blank(problem, known)).items():
+            pairs.append((f"{KNOWS}{name}", known[name], expected))
         for name, array, expected in pairs:
             if array.shape != expected.shape or array.dtype != expected.dtype:
                 raise ValueError(f"array {name} is {array.shape}, not {expected.shape}")
@@ -689,8 +711,8 @@ class Player:
         self.slots.restore(arrays["slot_clicks"])
         self.visits[:] = visits
         self._own_counts = counts
-        self.open_views[:] = 0.0
-        self.state = form.restore(self.problem, known)
+        self.open_views = new_open_views(problem)
+        self.state = form.restore(problem, known)
 
 
 def copied_state(state: Any) -> Any:

@@ -2,8 +2,8 @@
 
 Each policy has a file with its formula, settings, state, `choose` and `learn`: `con_ucb`, `lexp`,
 `cucb` and `exp3m` of the paper, `queue_ts`, `uniform_and_fixed`, and the default `paced_bayes` with
-its form for visitors. `policy` has the contract; `evidence`, posteriors and `prices` are shared by
-several. Player and engine call them. They may import `selection` and the layers below.
+the files it is made of. `policy` has the contract. Player and engine call them. They may import
+`selection` and the layers below.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from slotwise.policies.cucb import CUCB
 from slotwise.policies.exp3m import Exp3M
 from slotwise.policies.lexp import LExp
 from slotwise.policies.paced_bayes import PacedBayes
-from slotwise.policies.page_views import average_ahead, average_probabilities, expect_views
 from slotwise.policies.policy import (
     NO_SLOTS,
     NOBODY,
@@ -61,11 +60,8 @@ __all__ = [
     "Search",
     "State",
     "Uniform",
-    "average_ahead",
-    "average_probabilities",
     "compiled",
     "default_policy",
-    "expect_views",
     "make_policy",
     "new_counts",
     "new_mix",

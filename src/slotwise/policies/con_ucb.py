@@ -12,6 +12,7 @@ import numpy as np
 from slotwise.compile import hot, inner
 from slotwise.errors import InvalidInput
 from slotwise.policies.con_ucb_floors import ConUCBFloors
+from slotwise.policies.open_views import OpenViews, count_open, new_open_views
 from slotwise.policies.policy import (
     Counts,
     Estimates,
@@ -87,14 +88,14 @@ def _clicks_wanted(deficit: Deficit) -> float:
 class ConUCBState(NamedTuple):
     """Counts, and the warm-started floor program on their upper bounds.
 
-    `open_views` are page views of each level and link whose feedback is open; `page` is a buffer
-    for the counts of the links of a page.
+    `open` has the page views whose feedback is open; `page` is a buffer for the counts of the links
+    of a page.
     """
 
     n_slots: int
     gamma: float
     counts: Counts
-    open_views: Floats
+    open: OpenViews
     deficit: Deficit
     program: Program
     mix: Mix
@@ -136,7 +137,7 @@ def _set_bounds(state: ConUCBState, level: int, links: Links) -> None:
     for k in range(len(links)):
         total[k] = counts.sums[level, links[k]]
         n_views[k] = counts.views[level, links[k]]
-        n_open[k] = state.open_views[level, links[k]]
+        n_open[k] = state.open.views[level, links[k]]
     for k in range(whole_vectors(len(links))):
         total[k] = paper_upper(total[k], n_views[k], state.gamma, n_open[k])
     if level == 0:
@@ -148,10 +149,11 @@ def _set_bounds(state: ConUCBState, level: int, links: Links) -> None:
 
 
 @hot
-def note_open(state: ConUCBState, level: int, links: Links, n_views: float) -> None:
+def note_open(
+    state: ConUCBState, visitor: Visitor, level: int, links: Links, n_views: float
+) -> None:
     """Count page views whose feedback is open: they narrow the bounds of their links."""
-    for k in range(len(links)):
-        state.open_views[level, links[k]] += n_views
+    count_open(state.open, visitor, level, links, n_views)
     _set_bounds(state, level, links)
 
 
@@ -246,7 +248,7 @@ class ConUCB(ConUCBFloors):
             n_slots=problem.n_slots,
             gamma=gamma,
             counts=counts,
-            open_views=np.zeros_like(counts.views),
+            open=new_open_views(problem),
             deficit=deficit,
             program=program,
             mix=program.mix,

@@ -16,6 +16,7 @@ import numpy as np
 
 from slotwise.compile import hot
 from slotwise.errors import InvalidInput
+from slotwise.policies.open_views import OpenViews, count_open, new_open_views
 from slotwise.policies.policy import (
     CountingPolicy,
     Counts,
@@ -65,7 +66,7 @@ class ConUCBFloorsState(NamedTuple):
     n_slots: int
     gamma: float
     counts: Counts
-    open_views: Floats
+    open: OpenViews
     rows: FloorRows
     upper: Floats
     lower: Floats
@@ -109,17 +110,19 @@ def rank(state: ConUCBFloorsState, links: Links, worth: Floats) -> None:
 def _set_bounds(state: ConUCBFloorsState, level: int, link: int) -> None:
     """Recompute the bounds of a link at a level, and its entries of the program."""
     total, n_views = state.counts.sums[level, link], state.counts.views[level, link]
-    n_open = state.open_views[level, link]
+    n_open = state.open.views[level, link]
     state.upper[level, link] = paper_upper(total, n_views, state.gamma, n_open)
     state.lower[level, link] = paper_lower(total, n_views, state.gamma)
     _set_rows(state, link)
 
 
 @hot
-def note_open(state: ConUCBFloorsState, level: int, links: Links, n_views: float) -> None:
+def note_open(
+    state: ConUCBFloorsState, visitor: Visitor, level: int, links: Links, n_views: float
+) -> None:
     """Count page views whose feedback is open: they narrow the upper bounds."""
+    count_open(state.open, visitor, level, links, n_views)
     for k in range(len(links)):
-        state.open_views[level, links[k]] += n_views
         _set_bounds(state, level, links[k])
 
 
@@ -188,7 +191,7 @@ class ConUCBFloors(CountingPolicy):
             n_slots=problem.n_slots,
             gamma=gamma,
             counts=new_counts(problem),
-            open_views=np.zeros(shape),
+            open=new_open_views(problem),
             rows=FloorRows(
                 level=np.array([floor.level for floor in floors], np.int64),
                 rate=np.array([floor.rate for floor in floors], np.float64),

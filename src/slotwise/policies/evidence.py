@@ -19,7 +19,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from slotwise.compile import hot, inner, switching
-from slotwise.policies.policy import Floats, Knowledge, Links, Policy, State
+from slotwise.policies.policy import Floats, Knowledge, Policy, State
 from slotwise.problem import Problem, whole_number
 from slotwise.selection.passes import total_of
 
@@ -29,8 +29,7 @@ LOOKS_PER_MEMORY = 50
 class Evidence(NamedTuple):
     """Counts per level and link with the round of these values, and rounds per level.
 
-    `open_views` are page views that showed a link and have no feedback of the level yet,
-    `open_pages` those pages. `log_kept` is the logarithm of the discount per round; 0 means none.
+    `log_kept` is the logarithm of the discount per round; 0 means none.
     `looked` is the round in which all links were last read, a multiple of `look_every`.
     """
 
@@ -39,8 +38,6 @@ class Evidence(NamedTuple):
     settled: Floats
     rounds: Floats
     looked: Floats
-    open_views: Floats
-    open_pages: Floats
     n_slots: int
     log_kept: float
     look_every: float
@@ -55,8 +52,6 @@ def new_evidence(problem: Problem, memory: int | None = None) -> Evidence:
         settled=np.zeros(shape),
         rounds=np.zeros(problem.n_levels),
         looked=np.zeros(problem.n_levels),
-        open_views=np.zeros(shape),
-        open_pages=np.zeros(problem.n_levels),
         n_slots=problem.n_slots,
         log_kept=0.0 if memory is None else math.log1p(-1.0 / memory),
         look_every=math.inf if memory is None else max(1.0, memory / LOOKS_PER_MEMORY),
@@ -80,17 +75,6 @@ def add_views(evidence: Evidence, level: int, link: int, n_views: float, outcome
         evidence.settled[level, link] = now
     evidence.views[level, link] += n_views
     evidence.sums[level, link] += outcome
-
-
-@inner
-def count_open(evidence: Evidence, level: int, links: Links, n_views: float) -> None:
-    """Record `n_views` page views with these links that are open at a level; negative removes them.
-
-    Fewer links than slots, for example after others have left the pool, are a part of a page.
-    """
-    evidence.open_pages[level] += n_views * len(links) / evidence.n_slots
-    for k in range(len(links)):
-        evidence.open_views[level, links[k]] += n_views
 
 
 @inner

@@ -171,6 +171,17 @@ class LExp(WeightsPolicy):
         """Return the log-weights and the multipliers."""
         return {**super().knowledge(state), "multiplier": state.multiplier.copy()}
 
+    def move(self, state: LExpState, problem: Problem, kept: Links) -> Any:
+        """Return a state for a changed pool; the floor of a level keeps its multiplier."""
+        known = self.moved_links(state, kept)
+        place_of = {level: k for k, level in enumerate(state.rule.floor_levels.tolist())}
+        levels = self.start(problem).rule.floor_levels.tolist()
+        before = [place_of.get(level) for level in levels]
+        known["multiplier"] = np.array(
+            [0.0 if place is None else state.multiplier[place] for place in before]
+        )
+        return self.restore(problem, known)
+
     def restore(self, problem: Problem, knowledge: Mapping[str, Floats]) -> Any:
         """Return a state with these log-weights and multipliers."""
         state = super().restore(problem, knowledge)

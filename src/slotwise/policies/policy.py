@@ -54,7 +54,7 @@ PARAMETERS = {
         *("probabilities", "views", "outcomes"),
     ),
     "rank": ("state", "links", "worth"),
-    "note_open": ("state", "level", "links", "n_views"),
+    "note_open": ("state", "visitor", "level", "links", "n_views"),
 }
 """The parameters of `choose`, `learn`, `rank` and `note_open`."""
 
@@ -67,7 +67,7 @@ def rank_alike(state: Any, links: Links, worth: Floats) -> None:
 
 
 @hot
-def ignore_open(state: Any, level: int, links: Links, n_views: float) -> None:
+def ignore_open(state: Any, visitor: Visitor, level: int, links: Links, n_views: float) -> None:
     """Ignore page views whose feedback is open."""
 
 
@@ -134,9 +134,11 @@ class Policy:
     visitor of the last `choose`, in any unit; the page is ordered by it
     (`slotwise.selection.page_order`). Policies without `rank` show their links in random order.
 
-    Where feedback is late, `note_open(state, level, links, n_views)` records page views with these
-    links whose feedback at a level is open, and removes them with `-n_views` just before `learn`.
-    Policies without `note_open` ignore open page views.
+    Where feedback is late, `note_open(state, visitor, level, links, n_views)` records page views
+    with these links whose feedback at a level is open, and removes them with `-n_views` just before
+    `learn`. The counts are those of the ledger `state.open` (`slotwise.policies.open_views`), whose
+    arrays the player shares with every state of the policy. Policies without `note_open` ignore
+    open page views.
 
     All are plain functions in the subset of Python that numba compiles, decorated with
     `slotwise.policies.compiled`, and are class attributes. A function that cannot be compiled
@@ -165,11 +167,19 @@ class Policy:
     choose: ClassVar[Callable[[Any, Visitor, np.random.Generator], None]]
     learn: ClassVar[Callable[[Any, Visitor, int, Links, Links, Floats, Floats, Floats], None]]
     rank: ClassVar[Callable[[Any, Links, Floats], None]] = staticmethod(rank_alike)
-    note_open: ClassVar[Callable[[Any, int, Links, float], None]] = staticmethod(ignore_open)
+    note_open: ClassVar[Callable[[Any, Visitor, int, Links, float], None]] = staticmethod(
+        ignore_open
+    )
     choose_within: ClassVar[Any] = None
     """`choose_within(state, visitor, rng, rules)`, for a policy that solves a program of its own:
     it writes a page within the `PageRules` to their `probabilities`. Without it,
     `slotwise.policies.within_rules` enforces the rules."""
+    page_at: ClassVar[Any] = None
+    """`page_at(state, visitor, prices, links, n_slots, probabilities)`, for a policy whose pages
+    depend on prices of the floors, `state.floors.prices`: it writes the average page of some links
+    over rows of prices. With `page_within_at`, within rules, a version can store prices instead of
+    a page for every visitor."""
+    page_within_at: ClassVar[Any] = None
     ranks_all: ClassVar[bool] = False
     """Whether `rank` writes the scores by which `choose` selects the links of its page."""
     needs: ClassVar[Any] = Feedback.COUNTS
@@ -182,8 +192,6 @@ class Policy:
     refitted_knowledge: ClassVar[frozenset[str]] = frozenset()
     """Names of the knowledge that is computed from several levels, such as a price: it depends on
     what had settled at that time."""
-    newer_knowledge: ClassVar[frozenset[str]] = frozenset()
-    """Names of the knowledge that states of earlier versions lack: it then starts from nothing."""
     uses_visitors: ClassVar[bool] = False
     """Whether `choose` or `learn` reads the visitor: then it is given every visitor's features
     where the problem has some. A policy that does not declare it may get an empty visitor."""
@@ -193,7 +201,7 @@ class Policy:
     """Whether it keeps floors for visitors with one value of a feature (`segment_floors`)."""
     moves_each_round: ClassVar[bool] = False
     """Whether each page depends on the previous ones, as with a queue that moves the price of
-    clicks every round: many views then need `average_ahead` instead of one page."""
+    clicks every round: many views then need the average over rounds ahead instead of one page."""
     carries_surplus: ClassVar[bool] = False
     """Whether a policy that moves each round offsets a later debt with a surplus of clicks. Other
     policies would always seem to owe clicks by the outcomes of a few open views, which differ from
@@ -233,10 +241,6 @@ class Policy:
         """Return the policy to start on `problem`: this one, or its form for several floors."""
         return self
 
-    def for_knowledge(self, problem: Problem, knowledge: Mapping[str, Any]) -> Policy:  # noqa: ARG002 - overridden by some
-        """Return the form of the policy that has learned `knowledge`, to continue with it."""
-        return self.for_problem(problem)
-
     def start(self, problem: Problem) -> State:
         """Return the state of a policy that has seen nothing."""
         raise NotImplementedError(_lacks(type(self), "start"))
@@ -256,20 +260,32 @@ class Policy:
         """Return the state that has learned exactly `knowledge`."""
         raise NotImplementedError(_lacks(type(self), "restore"))
 
+    def blank(self, problem: Problem, knowledge: Mapping[str, Floats]) -> State:  # noqa: ARG002 - overridden by some
+        """Return a state that has seen nothing and has room for saved knowledge."""
+        return self.start(problem)
+
+    def upgraded(self, problem: Problem, knowledge: Mapping[str, Floats]) -> Knowledge:  # noqa: ARG002 - overridden by some
+        """Return knowledge that an earlier version of the policy saved in its present form."""
+        return dict(knowledge)
+
     def newcomer(self, knowledge: Knowledge) -> Knowledge:
         """Return the per-link knowledge with which a link that joins a running pool starts."""
-        return {name: np.zeros(knowledge[name].shape[:-1]) for name in self.per_link}
+        names = self.per_link & knowledge.keys()
+        return {name: np.zeros(knowledge[name].shape[:-1]) for name in names}
+
+    def moved_links(self, state: Any, kept: Links) -> Knowledge:
+        """Return the knowledge for other links; `kept[i]` is the old place of link i or -1."""
+        knowledge = self.knowledge(state)
+        stays = kept >= 0
+        for name, fresh in self.newcomer(knowledge).items():
+            moved = np.repeat(fresh[..., None], len(kept), axis=-1)
+            moved[..., stays] = knowledge[name][..., kept[stays]]
+            knowledge[name] = moved
+        return knowledge
 
     def move(self, state: Any, problem: Problem, kept: Links) -> State:
         """Return a state for a changed pool, where `kept[i]` is the old place of link i or -1."""
-        knowledge = self.knowledge(state)
-        fresh = self.newcomer(knowledge)
-        stays = kept >= 0
-        for name in self.per_link:
-            moved = np.repeat(fresh[name][..., None], len(kept), axis=-1)
-            moved[..., stays] = knowledge[name][..., kept[stays]]
-            knowledge[name] = moved
-        return self.restore(problem, knowledge)
+        return self.restore(problem, self.moved_links(state, kept))
 
     def merge_value(
         self,
@@ -284,10 +300,6 @@ class Policy:
         a policy that does not support it: words of open lists then keep their places.
         """
         return None
-
-    def learning_only(self, state: Any) -> Any:
-        """Return the state without parts that only `choose` needs, if they take much memory."""
-        return state
 
     def visitors_seen(self, state: Any) -> NDArray[np.int64]:  # noqa: ARG002 - overridden by some
         """Return visitors like those the state has seen, a row each.

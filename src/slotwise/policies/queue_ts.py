@@ -13,11 +13,11 @@ from slotwise.policies.evidence import (
     Evidence,
     add_views,
     check_memory,
-    count_open,
     count_rounds,
     is_refresh_due,
     new_evidence,
 )
+from slotwise.policies.open_views import OpenViews, count_open, new_open_views
 from slotwise.policies.policy import Floats, Links, Visitor, check_horizon
 from slotwise.policies.posterior import (
     N_CHANGED,
@@ -35,7 +35,7 @@ from slotwise.policies.posterior import (
     start_draw,
     trials_and_hits,
 )
-from slotwise.policies.prices import (
+from slotwise.policies.queues import (
     QueuePolicy,
     Queues,
     new_queues,
@@ -61,6 +61,7 @@ class QueueTSState(NamedTuple):
 
     evidence: Evidence
     queues: Queues
+    open: OpenViews
     pool: PoolPrior
     posterior: Posterior
     mean_search: Search
@@ -137,7 +138,7 @@ def _page_of_candidates(state: QueueTSState, n_candidates: int) -> float:
 @hot
 def _expect_open(state: QueueTSState, level: int) -> float:
     """Return the expected outcomes of open views at a level, at the present means."""
-    opened, expected = state.evidence.open_views[level], 0.0
+    opened, expected = state.open.views[level], 0.0
     hits, misses = state.posterior.hits, state.posterior.misses
     for link in range(len(opened)):
         if opened[link] > 0.0:
@@ -151,20 +152,22 @@ def _expect_open(state: QueueTSState, level: int) -> float:
 @hot
 def _expect_queues(state: QueueTSState) -> None:
     """Write the expected change of each queue by open pages."""
-    evidence, queues = state.evidence, state.queues
+    queues, n_open = state.queues, state.open.pages
     for floor in range(len(state.coming)):
         level, debt = queues.levels[floor], 0.0
-        if evidence.open_pages[level] > 0.0:
-            debt = queues.least[floor] * evidence.open_pages[level] - _expect_open(state, level)
-        if queues.rates[floor] > 0.0 and evidence.open_pages[level - 1] > 0.0:
+        if n_open[level] > 0.0:
+            debt = queues.least[floor] * n_open[level] - _expect_open(state, level)
+        if queues.rates[floor] > 0.0 and n_open[level - 1] > 0.0:
             debt += queues.rates[floor] * _expect_open(state, level - 1)
         state.coming[floor] = debt
 
 
 @hot
-def note_open(state: QueueTSState, level: int, links: Links, n_views: float) -> None:
+def note_open(
+    state: QueueTSState, visitor: Visitor, level: int, links: Links, n_views: float
+) -> None:
     """Count page views whose feedback at a level is open."""
-    count_open(state.evidence, level, links, n_views)
+    count_open(state.open, visitor, level, links, n_views)
 
 
 @hot
@@ -208,7 +211,7 @@ def learn(
         note_change(state.posterior, links[k])
     if is_refresh_due(state.evidence, level):
         refresh(state)
-    queue_outcomes(state.queues, level, views, outcomes, state.evidence.rounds)
+    queue_outcomes(state.queues, level, views, outcomes)
 
 
 @dataclass(frozen=True)
@@ -268,6 +271,7 @@ class QueueTS(QueuePolicy):
         return QueueTSState(
             evidence=new_evidence(problem, self.memory),
             queues=queues,
+            open=new_open_views(problem),
             pool=new_pool_prior(problem, self.prior),
             posterior=new_posterior(problem),
             mean_search=new_search(problem.n_links),

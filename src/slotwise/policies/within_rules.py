@@ -16,7 +16,7 @@ import numpy as np
 
 from slotwise.compile import hot, inner, loop_maker
 from slotwise.policies.policy import Floats, Policy, Visitor
-from slotwise.selection.mix import N_OPEN, N_SURE, N_TIED, TIED_SLOTS, Mix
+from slotwise.selection.mix import Mix, add_page
 from slotwise.selection.page_rules import PageRules
 from slotwise.selection.page_within_rules import best_within, project_within
 from slotwise.selection.rounding import draw_by_groups
@@ -25,14 +25,8 @@ from slotwise.selection.rounding import draw_by_groups
 @inner
 def _write_out(mix: Mix, probabilities: Floats) -> None:
     """Write the probability of every link."""
-    for link in range(len(probabilities)):
-        probabilities[link] = 0.0
-    for k in range(mix.sizes[N_SURE]):
-        probabilities[mix.sure[k]] = 1.0
-    for k in range(mix.sizes[N_OPEN]):
-        probabilities[mix.open[k]] = mix.probabilities[k]
-    for k in range(mix.sizes[N_TIED]):
-        probabilities[mix.tied[k]] = mix.sizes[TIED_SLOTS] / mix.sizes[N_TIED]
+    probabilities[:] = 0.0
+    add_page(mix, 1.0, probabilities)
 
 
 @inner

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.arrays import Floats, Links, Whole
-from slotwise.compile import nan_check
+from slotwise.compile import hot, nan_check
 from slotwise.compile.decorators import WINDOW
 
 INTEGRAL = 1e-9
@@ -127,6 +127,18 @@ def is_lawful(mix: Mix, n_slots: int) -> bool:
                 return False
     # Probabilities up to `INTEGRAL` may have been left out. NaN is not below anything.
     return abs(total - n_slots) <= SUM_TOLERANCE + INTEGRAL * n_links
+
+
+@hot
+def add_page(mix: Mix, share: float, probabilities: Floats) -> None:
+    """Add a page, weighted by this share of page views, to the probabilities of links."""
+    for k in range(mix.sizes[N_SURE]):
+        probabilities[mix.sure[k]] += share
+    for k in range(mix.sizes[N_OPEN]):
+        probabilities[mix.open[k]] += share * mix.probabilities[k]
+    for k in range(mix.sizes[N_TIED]):
+        tied = mix.sizes[TIED_SLOTS] / mix.sizes[N_TIED]
+        probabilities[mix.tied[k]] += share * tied
 
 
 def dense_probabilities(mix: Mix) -> Floats:

@@ -33,7 +33,7 @@ from slotwise.selection.floor_status import (
     most_clicks,
 )
 from slotwise.selection.mean_interval import mean_interval
-from slotwise.selection.rules import SlotRule, solve_rules
+from slotwise.selection.rules import SlotRule, settle_rules, solve_rules
 from slotwise.selection.several_floors import solve_floors
 from slotwise.selection.solve import solve
 from slotwise.selector.arguments import checked_money
@@ -128,12 +128,20 @@ class DeliveredTotals:
             raise ValueError("array delivered must be counts of shape (2, 3)")
         self._totals = totals.astype(np.float64).ravel().tolist()
 
-    def report(self, problem: Problem, max_revenue: float, counts: Counts) -> DeliveredReport:
+    def report(
+        self,
+        problem: Problem,
+        max_revenue: float,
+        counts: Counts,
+        rules: Sequence[SlotRule] = (),
+    ) -> DeliveredReport:
         """Return rates per page view and the status of the floor; `counts` are those of links."""
         n_pages, clicks, squares, n_settled, revenue, revenue_squares = self._totals
         floor, n_slots = problem.click_floor, problem.n_slots
         interval = clicks_delivered(n_pages, clicks, squares, n_slots, floor)
-        _, most = most_clicks(*click_estimates(counts.views[0], counts.sums[0]), n_slots)
+        rates, variances = click_estimates(counts.views[0], counts.sums[0])
+        page = solve_rules(rates, rates, n_slots, 0.0, rules).probabilities if rules else None
+        _, most = most_clicks(rates, variances, n_slots, page)
         low, high = mean_interval(n_settled, revenue, revenue_squares, float(n_slots))
         earned = revenue / n_settled * max_revenue if n_settled else 0.0
         return DeliveredReport(
@@ -304,7 +312,8 @@ def price_of_floor(
 
 
 def _rate(total: float, n_views: float, width: float, bound: str) -> float:
-    mean = min(1.0, total / n_views) if n_views > 0 else 0.0
+    total = min(total, n_views)  # a click in a slot of weight below 1 exceeds its view
+    mean = total / n_views if n_views > 0 else 0.0
     if bound == "low":
         return max(0.0, min(mean, switching(anytime_lower)(total, n_views, width)))
     if bound == "high":
@@ -691,9 +700,17 @@ def _solve(
     if not problem.active_floors:
         return "slack", ()
     value = sum(problem.rewards.get(name, 0.0) * rates[j] for j, name in enumerate(problem.levels))
-    least = [floor.least for floor in problem.active_floors]
-    found = solve_floors(value, _demands(rates, problem), n_slots, least)
-    return found.status, found.shadow_prices.tolist()
+    demands, least = _demands(rates, problem), [floor.least for floor in problem.active_floors]
+    n_floors, granted = len(least), settle_rules(rules, problem.n_links, n_slots).granted
+    for rule in granted:  # "at most" is "at least" of all other links, since pages are full
+        inside = np.isin(np.arange(problem.n_links), rule.links).astype(np.float64)
+        demands = np.vstack([demands, inside, 1.0 - inside])
+        least += [max(0.0, rule.least), max(0.0, n_slots - rule.most)]
+    found = solve_floors(value, demands, n_slots, least)
+    prices = found.shadow_prices[:n_floors].tolist()
+    if found.status == "infeasible" or max(prices) > 0.0:
+        return found.status, prices
+    return "slack", prices  # only rules bind
 
 
 def _demands(rates: Floats, problem: Problem) -> Floats:

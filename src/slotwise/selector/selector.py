@@ -213,7 +213,7 @@ class Selector(Generic[AnyLink]):
             self._count_open_pages()
             player.choose(known, rng, asked, explore=self._explore, all_links=is_logged)
             page = player.draw(rng)
-            self._note_open(self._pages.forget_oldest(), -1.0)
+            self._forget_open(self._pages.forget_oldest())
             if player.rules is not None:
                 self._rule_counts.count(page.shown)
             page_id = self._pages.issue(page, tuple(known.tolist()))
@@ -242,8 +242,14 @@ class Selector(Generic[AnyLink]):
     def _note_open(self, page: OpenPage | None, n_views: float) -> None:
         """Add the open levels of a page to the open views, or with -1 remove them."""
         if page is not None:
+            visitor = np.array(page.visitor, np.int64)
             for level in page.open_levels:
-                self._player.note_open(level, page.shown, n_views)
+                self._player.note_open(visitor, level, page.shown, n_views)
+
+    def _forget_open(self, page: OpenPage | None) -> None:
+        """Remove a forgotten page from the open views if it was counted there."""
+        if page is not None and self._pages.is_counted(page):
+            self._note_open(page, -1.0)
 
     # Learning
 
@@ -382,7 +388,8 @@ class Selector(Generic[AnyLink]):
     def set_floor(self, click_floor: float | None = None, **floors: float) -> None:
         """Change the click floor, or the floors of other levels, from the next page on.
 
-        What was learned is kept. A queue keeps its debt from the floor before.
+        What was learned is kept. What is owed to a floor is counted anew from here on, as in the
+        report.
         """
         with self._lock:
             clicks = self.problem.levels[0]
@@ -411,8 +418,9 @@ class Selector(Generic[AnyLink]):
         returned = {link for link in pool.links if link in self._retired and link not in before}
         for page in self._pages if returned else ():
             shown = [link for link in page.shown if link in returned]
+            visitor = np.array(page.visitor, np.int64)
             for level in page.open_levels if self._pages.is_counted(page) else ():
-                self._player.note_open(level, shown)
+                self._player.note_open(visitor, level, shown)
 
     # Reporting
 
@@ -425,8 +433,9 @@ class Selector(Generic[AnyLink]):
             player, problem, money = self._player, self.problem, self._money.max_revenue
             ahead, counts, last = player.copy(), player.counts, self._pages.last_uncounted()
             if last is not None:
+                visitor = np.array(last.visitor, np.int64)
                 for level in last.open_levels:
-                    ahead.note_open(level, last.shown)
+                    ahead.note_open(visitor, level, last.shown)
 
             def page_for(visitor: Any) -> Any:
                 rng = copy.deepcopy(self._rng)
@@ -436,8 +445,9 @@ class Selector(Generic[AnyLink]):
             probabilities = page_for(player.features.encode())
             values = visitor_reports(player, money, page_for)
             pages = ahead.pages_ahead(copy.deepcopy(self._rng), N_PAGES_AHEAD, self._explore)
-            page = page_report(counts, probabilities, problem, money, player.slot_rules())
-            delivered = self._delivered.report(problem, money, counts)
+            rules = player.slot_rules()
+            page = page_report(counts, probabilities, problem, money, rules)
+            delivered = self._delivered.report(problem, money, counts, rules)
             is_unreachable = page.status == delivered.status == "infeasible"
             if is_unreachable and not self._says_unreachable:
                 self._says_unreachable = True

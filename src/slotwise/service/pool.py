@@ -10,7 +10,7 @@ import math
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
@@ -147,15 +147,12 @@ class Pool(NamedTuple):
         assert problem is not None
         return problem
 
-    def policy(self, learned: Mapping[str, Any] | None = None) -> Policy:
-        """Return the policy of this pool, in the form for its visitors and its number of links.
-
-        If it has `learned` something, the form that learned it is kept.
-        """
+    def policy(self) -> Policy:
+        """Return the policy of this pool."""
         n_links = len(self.active) or self.settings.slots
         problem = pool_problem(self.settings, n_links, None)
         assert problem is not None  # it has no floors of segments
-        return policy_of(self.settings).for_knowledge(problem, learned or {})
+        return policy_of(self.settings).for_problem(problem)
 
 
 def policy_of(pool: PoolSettings) -> Policy:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from slotwise.arrays import Floats, Links
 from slotwise.errors import UnsupportedState
-from slotwise.policies.page_views import fill_slots
+from slotwise.policies.rest_of_page import fill_slots
 from slotwise.selection.page_rules import PageRules
 from slotwise.service.counting.attribution import PageCounters
 from slotwise.service.counting.rates import LinkCounts, LinkRates
@@ -231,7 +231,7 @@ class PageSolver(Protocol):
 
 
 class PagesForVisitors(Protocol):
-    """The pages of a version for its visitors, such as `VisitorPages`. One thread at a time."""
+    """The pages of a version for its visitors, such as `PageSet`. One thread at a time."""
 
     links: Links
     rate: Floats
@@ -239,7 +239,9 @@ class PagesForVisitors(Protocol):
     rewards: Floats
     """The weight of an outcome of each level."""
     prices: Floats
-    """The stored part of the pages; the rest is in the state of the policy."""
+    """The stored part of the pages, a row for each round ahead; the rest is in the state."""
+    has_prices: bool
+    """Whether a page follows from the prices, which is quicker than letting the policy choose."""
 
     @property
     def shadow_price(self) -> float:

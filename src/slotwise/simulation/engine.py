@@ -225,7 +225,7 @@ def _playing(
                 buffers.is_in_random_order[row] = is_random
             for level in range(n_levels):
                 if buffers.delays[level] > 0:
-                    note_open(state, level, shown, buffers.views[0])
+                    note_open(state, known, level, shown, buffers.views[0])
             serve(world, round_number, visitor, shown, visitors, outcomes)
             if counts_links:
                 for link in shown:
@@ -265,7 +265,8 @@ def _playing(
                             learn_slot_weights(buffers.order, buffers.outcomes[old, level])
                         expose(buffers.order, buffers.slots, buffers.views, buffers.exposure)
                     if buffers.delays[level] > 0:
-                        note_open(state, level, buffers.shown[old], -buffers.views[0])
+                        seen_by = asked[: len(asked) - 1]
+                        note_open(state, seen_by, level, buffers.shown[old], -buffers.views[0])
                     if counts_links and level == 0:
                         for slot, link in enumerate(buffers.shown[old]):
                             buffers.of_links[SETTLED, link] += buffers.views[0]

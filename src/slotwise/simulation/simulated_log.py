@@ -176,7 +176,7 @@ def _pages(experiment: Experiment, policy: Policy, explore: float, run: int) -> 
         page = SimulatedPage(visitor[:-1], shown, drawn, outcomes, is_random)
         for level, delay in enumerate(environment.delays):
             if delay:
-                note_open(state, level, shown, 1.0)
+                note_open(state, visitor[:-1], level, shown, 1.0)
         for level, delay in enumerate(environment.delays):
             known = round_number + drawn_delay(delay, environment.delay_spread, visitors)
             due.setdefault(known, []).insert(0, (level, page))
@@ -187,7 +187,7 @@ def _pages(experiment: Experiment, policy: Policy, explore: float, run: int) -> 
                 learn_slot_weights(order, brought)
             expose(order, slots, views, exposure)
             if environment.delays[level]:
-                note_open(state, level, old.shown, -1.0)
+                note_open(state, old.visitor, level, old.shown, -1.0)
             seen = (old.shown, slots, old.probabilities, exposure, brought)
             learn(state, old.visitor, level, *seen)
 

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from slotwise.policies.visitor_pages import Open
 from slotwise.service.alerting import alerts_of
 from slotwise.service.counting.attribution import (
     CLICKS,
@@ -346,7 +345,7 @@ def test_pages_for_visitors_learn_while_all_windows_are_open(
     np.testing.assert_allclose(sum(one.views for one in kinds.values()), total.views)
     learned = service.knowledge("home")
     assert learned is not None
-    for name in ("views", "sums", "rounds", "queue", "value_views"):
+    for name in ("views", "sums", "rounds", "owed", "value_views"):
         assert not learned.arrays[name].any(), name
     assert run._fed is not None
     assert not run._fed.player.counts.views.any()
@@ -372,12 +371,11 @@ def test_of_too_many_kinds_of_visitors_those_with_most_views_are_learned(
     for said, counts in kinds.items():
         counts.views[CLICKS] += 5.0 if said == (("device", "desktop"),) else 0.0
         counts.views[REVENUE] = 0.0
-    views, of_values = fed.ahead._open_links, fed.ahead._open_values
-    open_views = Open(np.full_like(views, 1_000.0), np.full_like(of_values, 500.0))
-    learner, left = fed.ahead._with_early(kinds, open_views)
+    fed.ahead._open_links[:] = 1_000.0
+    learner = fed.ahead._with_early(kinds)
     expected = kinds[("device", "desktop"),].views[CLICKS]
     np.testing.assert_allclose(learner.form.knowledge(learner.state)["views"][CLICKS], expected)
-    np.testing.assert_allclose(left.links[CLICKS], 1_000.0 - expected)
+    np.testing.assert_allclose(learner.open_views.views[CLICKS], 1_000.0 - expected)
 
 
 def test_words_of_callers_fill_no_memory(

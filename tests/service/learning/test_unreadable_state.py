@@ -236,7 +236,6 @@ def test_a_word_with_a_new_floor_takes_the_place_of_a_rare_one(path: Path) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(strict=True, reason="a pool that outgrows the pairs of values stops learning")
 def test_a_pool_that_outgrows_pairs_of_values_goes_on(path: Path) -> None:
     service = started(path)
     features = {f"f{k}": ["a", "b"] for k in range(8)}
@@ -258,7 +257,6 @@ def test_a_pool_that_outgrows_pairs_of_values_goes_on(path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(strict=True, reason="the wide form of the default cannot merge values")
 def test_a_word_replaces_another_in_a_full_list_of_two(path: Path) -> None:
     """Every view is learned once, whichever form the policy has."""
     service = started(path)

@@ -21,7 +21,7 @@ from slotwise.player.link_pool import LinkPool
 from slotwise.player.rules_in_force import RuledPage, RulesInForce
 from slotwise.player.slots import SlotPositions
 from slotwise.policies import Estimates
-from slotwise.policies.page_views import solve_rest
+from slotwise.policies.rest_of_page import solve_rest
 from slotwise.selection.page_rules import PageRules
 from slotwise.selection.page_within_rules import best_within, solve_within
 from slotwise.service.counting.rates import floor_report

@@ -20,7 +20,6 @@ from slotwise.compile import compiled, switching
 from slotwise.features import MAX_LENGTH, Features, KnownVisitor
 from slotwise.player.rules_in_force import RuledPage
 from slotwise.player.slots import SlotPositions
-from slotwise.policies.visitor_pages import VisitorPages
 from slotwise.selection.mix import INTEGRAL, Mix, explored, new_places, new_sums
 from slotwise.selection.rounding import draw_by_groups, draw_page
 from slotwise.service.pool_version import PagesForVisitors
@@ -276,7 +275,7 @@ class VisitorMixes:
         self._places = {link_id: place for place, link_id in enumerate(link_ids)}
         self.all_links = pages.links
         # a policy of another package chooses for every visitor
-        self.is_quick = len(link_ids) <= MANY_LINKS and isinstance(pages, VisitorPages)
+        self.is_quick = len(link_ids) <= MANY_LINKS and pages.has_prices
 
     def page(
         self,

@@ -20,7 +20,6 @@ from slotwise.player.link_pool import LinkPool
 from slotwise.player.pages import PageFeedback
 from slotwise.player.player import KNOWS, Player
 from slotwise.policies import Feedback
-from slotwise.policies.paced_bayes_visitors import PacedBayesVisitors, has_few_pairs
 from slotwise.policies.policy import NOBODY
 from slotwise.problem import Problem
 from slotwise.service.counting.attribution import (
@@ -165,15 +164,12 @@ class PoolPlayer:
     def problem_in(self, pool: Pool) -> Problem | None:
         """Return the problem of a pool with the values that this player has learned.
 
-        None where an open list has no place left for a word with a floor, and where the policy
-        would need too much memory for the links: all rounds are then replayed.
+        None where an open list has no place left for a word with a floor: all rounds are then
+        replayed.
         """
         player = self.player
         features = player.features if player.uses_visitors else None
-        problem = pool_problem(pool.settings, len(pool.active), features)
-        is_regression = isinstance(player.form, PacedBayesVisitors)
-        is_too_large = problem is not None and is_regression and not has_few_pairs(problem)
-        return None if is_too_large else problem
+        return pool_problem(pool.settings, len(pool.active), features)
 
     def make_room(self, pool: Pool) -> None:
         """Give words with a floor a place in their lists.
@@ -375,10 +371,6 @@ class PoolPlayer:
             raise UnsupportedState(f"the array {error} is missing") from error
         except ValueError as error:
             raise UnsupportedState(str(error)) from error
-        newer = player.form.newer_knowledge
-        differ = (player.knowledge().arrays.keys() - newer) ^ (stored.arrays.keys() - newer)
-        if differ:
-            raise UnsupportedState(f"its arrays differ from the policy's: {sorted(differ)}")
         run = cls(player)
         if run.ahead is not None:
             run.ahead.take_open(*stored.open_views)
@@ -393,7 +385,7 @@ class PoolPlayer:
 def _player(pool: Pool, problem: Problem, link_ids: Sequence[str]) -> Player:
     """Return a player on some links that has seen nothing."""
     policy, slots = policy_of(pool.settings), slots_of_pool(pool.settings)
-    return Player.start(problem, policy, link_ids, slots=slots, chooses=False)
+    return Player.start(problem, policy, link_ids, slots=slots)
 
 
 def player_of_counts(pool: Pool, counts: LinkCounts) -> Player:

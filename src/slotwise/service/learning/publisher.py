@@ -97,7 +97,7 @@ def publish(draft: Draft, now_us: int, rng: np.random.Generator) -> Version:
                 left = draft.open_views
                 if draft.early is not None:
                     left = np.maximum(left - draft.early.views, 0.0)
-                pages.expect_views(left, rates)
+                pages.note_open(left)
             if draft.pool.settings.until_us and (
                 views_to_come := draft.progress.views_to_come(draft.pool, now_us)
             ):

@@ -11,14 +11,12 @@ those of the link, of the values, and of pairs of values of two features.
 The values of the largest feature are eliminated first, since their block is diagonal. The rest is a
 matrix of the link and the other values: one number where there is one feature.
 
-If that would be too large, a layout without pairs stores only the diagonal (`add_apart`): after
-every view the covariances of the parameters of a link are dropped. Used by `joint_posterior`,
-`paced_bayes_visitors`, `visitor_pages` and `visitor_regression`.
+If that would be too large, a layout without pairs stores only the diagonal (`add_independent`):
+after every view the covariances of the parameters of a link are dropped. Used by `visitor_rates`.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -26,9 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.compile import inner
-from slotwise.policies.evidence import Evidence
 from slotwise.policies.policy import Floats, Links, Visitor
-from slotwise.problem import Problem
 
 
 class PosteriorLayout(NamedTuple):
@@ -177,7 +173,7 @@ def prior_variance(link: LinkEvidence, place: int) -> float:
 
 
 @inner
-def add_apart(link: LinkEvidence, visitor: Visitor, weight: float, shift: float) -> None:
+def add_independent(link: LinkEvidence, visitor: Visitor, weight: float, shift: float) -> None:
     """Add views of a link by one visitor, with parameters assumed to be independent.
 
     The likelihood of the logit has precision `weight` and precision times mean `shift`. If the
@@ -410,183 +406,3 @@ def logit_for(
         for j in range(k):
             variance += 2.0 * _covariance(layout, solution, value, visitor[j])
     return mean, variance
-
-
-# So another currency gives the same pages. Where most feedback arrives in batches, the size of a
-# sale is unknown and the largest possible one, 1, is used.
-
-
-UNIT, SALES, SQUARES = range(3)
-"""The indices of `sales`: the typical sale, and sums of sales and their squares, view by view."""
-
-
-@inner
-def note_sales(sales: Floats, is_first: bool, views: Floats, outcomes: Floats) -> None:
-    """Record outcomes of the last level; `is_first` if there were none before.
-
-    A batch does not reveal the size of a sale.
-    """
-    if is_first and sales[SALES] == 0.0:
-        for k in range(len(views) - 1, -1, -1):
-            if views[k] == 1.0 and outcomes[k] > 0.0:
-                sales[UNIT] = outcomes[k]  # until the refit the first sale is the typical one
-    total, squares = sales[SALES], sales[SQUARES]
-    for k in range(len(views)):  # without branches, which could not be predicted
-        sale = outcomes[k] if views[k] == 1.0 else 0.0
-        total += sale
-        squares += sale * sale
-    sales[SALES], sales[SQUARES] = total, squares
-
-
-@inner
-def typical_sale(sales: Floats, total: float) -> float:
-    """Return the size of a sale: 1 if most of them arrived in batches, whose sizes are unknown."""
-    if sales[SALES] == 0.0 or sales[SALES] < 0.5 * total:
-        return 1.0
-    return sales[SQUARES] / sales[SALES]
-
-
-#     missing <- [missing + (3/4) expected - clicks]+      as page views settle
-#     forget 9/10 of all counts when missing > 30 + 1 % of the clicks expected so far
-#
-# `expected` are the clicks that the links shown would get at their past rates. A page with exactly
-# these clicks reduces `missing` by a quarter of them, so only clicks that stay well below add up.
-# Poisson counts reach 30 by chance with probability exp(-2 * 30 / 4) at most, each time that they
-# start from zero. The one per cent protects what was learned over a long time from a short outage
-# in which no clicks are reported.
-#
-# The discarded part is stored next to the counts, which are still those of all views.
-#
-#     fall <- [fall + 0.9 expected - clicks]+,   rise <- [rise + clicks - 1.1 expected]+
-#
-# A smaller fall, or one of all links together, does not show which links are better. When `fall`
-# exceeds 100, the clicks counted of every link are multiplied by clicks / expected since it was
-# last 0, so that the price of a floor is that of the present rates; a rise undoes such falls, so
-# that a daily rhythm does not change the order of links. At constant rates `fall` reaches 100 with
-# probability exp(-0.2 * 100), each time that it starts from zero. `missing` compares clicks with
-# those expected before such falls.
-
-
-USUAL = 0.75
-"""The share of the expected clicks below which missing clicks add up."""
-
-LEAST_MISSING, MISSING_PART = 30.0, 0.01
-"""Clicks that must be missing: this number, and this share of those expected so far."""
-
-FORGOTTEN_PART = 0.9
-
-
-FALL, RISE, LEAST_DRIFT = 0.9, 1.1, 100.0
-"""Shares of the expected clicks beyond which a fall and a rise add up, and the threshold."""
-
-CALM = 10.0
-"""Pseudo-clicks, as expected, that are added when a factor is estimated."""
-
-LOG_FACTOR = 6
-"""The index of the logarithm of all factors in `drift`; before it, for fall and rise each, the sum,
-and the clicks expected and counted since it was 0."""
-
-
-class Change(NamedTuple):
-    """Missing clicks, and the discarded part of the counts per level and link.
-
-    `drift` has the statistics of a common fall or rise of all click rates.
-    """
-
-    missing: Floats
-    drift: Floats
-    views: Floats
-    sums: Floats
-
-
-def new_change(problem: Problem) -> Change:
-    """Return the initial state, without any change."""
-    shape = (problem.n_levels, problem.n_links)
-    return Change(
-        missing=np.zeros(1),
-        drift=np.zeros(LOG_FACTOR + 1),
-        views=np.zeros(shape),
-        sums=np.zeros(shape),
-    )
-
-
-@inner
-def recent_views(change: Change, evidence: Evidence, level: int, link: int) -> float:
-    """Return the views of a link that are not discarded."""
-    return evidence.views[level, link] - change.views[level, link]
-
-
-@inner
-def recent_sum(change: Change, evidence: Evidence, level: int, link: int) -> float:
-    """Return the outcomes of a link that are not discarded."""
-    return evidence.sums[level, link] - change.sums[level, link]
-
-
-@inner
-def has_changed(
-    change: Change, evidence: Evidence, expected: float, n_clicks: float, n_pages: float
-) -> bool:
-    """Record `n_clicks` of pages; discard counts and return True if too many are missing."""
-    expected /= math.exp(change.drift[LOG_FACTOR])
-    missing = max(0.0, change.missing[0] + USUAL * expected - n_clicks)
-    change.missing[0] = missing
-    promised = evidence.rounds[0] * expected
-    if missing * n_pages <= LEAST_MISSING * n_pages + MISSING_PART * promised:
-        return False
-    change.missing[0] = 0.0
-    change.drift[:] = 0.0
-    n_levels, n_links = change.views.shape
-    for level in range(n_levels):
-        for link in range(n_links):
-            n_views, total = change.views[level, link], change.sums[level, link]
-            change.views[level, link] += FORGOTTEN_PART * (evidence.views[level, link] - n_views)
-            change.sums[level, link] += FORGOTTEN_PART * (evidence.sums[level, link] - total)
-    return True
-
-
-@inner
-def _add_drift(
-    drift: Floats, place: int, more: float, expected: float, n_clicks: float, enough: float
-) -> float:
-    """Add to a fall or rise; return clicks over those expected above the threshold, else 1."""
-    drift[place] += more
-    drift[place + 1] += expected
-    drift[place + 2] += n_clicks
-    if drift[place] > enough:
-        return (drift[place + 2] + CALM) / (drift[place + 1] + CALM)
-    if drift[place] <= 0.0:
-        drift[place : place + 3] = 0.0
-    return 1.0
-
-
-@inner
-def has_drifted(
-    change: Change,
-    evidence: Evidence,
-    expected: float,
-    likely: float,
-    n_clicks: float,
-    n_pages: float,
-) -> bool:
-    """Record clicks; if all rates seem to have moved, rescale the counts and return True.
-
-    `expected` is rather too low and `likely` rather too high, so that links with few views cause
-    neither a fall nor a rise.
-    """
-    drift = change.drift
-    enough = LEAST_DRIFT + MISSING_PART * evidence.rounds[0] * expected / n_pages
-    factor = _add_drift(drift, 0, FALL * expected - n_clicks, expected, n_clicks, enough)
-    if drift[LOG_FACTOR] < 0.0:
-        rise = _add_drift(drift, 3, n_clicks - RISE * likely, likely, n_clicks, enough)
-        factor = min(factor * max(1.0, rise), math.exp(-drift[LOG_FACTOR]))
-    if factor == 1.0:
-        return False
-    drift[:LOG_FACTOR] = 0.0
-    drift[LOG_FACTOR] += math.log(factor)
-    n_levels, n_links = change.views.shape
-    for level in range(n_levels):
-        for link in range(n_links):
-            total, recent = evidence.sums[level, link], recent_sum(change, evidence, level, link)
-            least = max(0.0, total - recent_views(change, evidence, level, link))
-            change.sums[level, link] = max(least, total - factor * recent)
-    return True

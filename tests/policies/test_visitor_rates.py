@@ -12,9 +12,9 @@ from benchmarks.shops import halfway_floor, segment_shop
 from slotwise import PacedBayes, SegmentLinks, Selector
 from slotwise.compile import switching
 from slotwise.policies import NO_SLOTS, NOBODY, Policy
-from slotwise.policies.link_posterior import (
+from slotwise.policies.link_regression import (
     LinkEvidence,
-    add_apart,
+    add_independent,
     add_trials,
     entries_of,
     logit_for,
@@ -24,15 +24,10 @@ from slotwise.policies.link_posterior import (
     pair,
     solve_link,
 )
-from slotwise.policies.paced_bayes_visitors import (
-    PacedBayesVisitors,
-    PacedBayesWide,
-    has_few_pairs,
-)
+from slotwise.policies.visitor_rates import has_few_pairs
 from slotwise.problem import Problem
 from slotwise.selection import dense_probabilities, draw_page
 from slotwise.simulation.engine import play_run
-from slotwise.testing import PolicyContract
 from tests.reference.visitor_regression import RegressionTwin, log
 from tests.unnamed_features import features_of
 
@@ -41,20 +36,11 @@ PROBLEM = Problem(n_links=6, n_slots=2, click_floor=0.6, features=features_of(SI
 EVERYBODY = [np.array([a, 2 + b], np.int64) for a in range(2) for b in range(3)]
 
 
-class TestWithoutFeatures(PolicyContract):
-    """With no features it is a policy like any other."""
+class Wide(PacedBayes):
+    """Effects without covariances, which the default has only where pairs of values are many."""
 
-    sale_of_other_links = 0.0
-
-    def make_policy(self, problem: Problem) -> Policy:
-        return PacedBayesVisitors()
-
-
-class TestWideWithoutFeatures(PolicyContract):
-    """So is its form for many values."""
-
-    def make_policy(self, problem: Problem) -> Policy:
-        return PacedBayesWide()
+    def start(self, problem: Problem) -> Any:
+        return self._start(problem, has_pairs=False)
 
 
 @pytest.mark.parametrize("sizes", [(), (5,), (2, 4, 3)])
@@ -74,7 +60,7 @@ def test_parameters_apart_have_the_marginals_of_one_step_of_the_whole_matrix(
     covariance = np.linalg.inv(np.diag(information + 1 / own) + weight * np.outer(x, x))
     mean = covariance @ (tilt + center / own + shift * x)
     known = (information, tilt, center, variance)
-    add_apart(LinkEvidence(layout, *known), visitor, weight, shift)
+    add_independent(LinkEvidence(layout, *known), visitor, weight, shift)
     solution = new_solution(layout)
     solve_link(LinkEvidence(layout, *known), solution)
     np.testing.assert_allclose(solution.mean, mean, rtol=1e-9)
@@ -126,8 +112,8 @@ def test_widths_take_a_logarithm_that_is_right_to_a_percent(ratio: float) -> Non
     assert log(ratio) == pytest.approx(np.log(ratio), rel=0.01)
 
 
-CHOOSE = switching(PacedBayesVisitors.choose)
-LEARN = switching(PacedBayesVisitors.learn)
+CHOOSE = switching(PacedBayes.choose)
+LEARN = switching(PacedBayes.learn)
 
 
 def served(state: Any, visitor: Any, rng: np.random.Generator) -> tuple[Any, Any]:
@@ -142,7 +128,7 @@ def served(state: Any, visitor: Any, rng: np.random.Generator) -> tuple[Any, Any
 def test_every_page_is_that_of_the_slow_twin(seed: int) -> None:
     rng = np.random.default_rng(seed)
     click_rate = rng.uniform(0.1, 0.8, (5, 6))
-    state: Any = PacedBayesVisitors().start(PROBLEM)
+    state: Any = PacedBayes().start(PROBLEM)
     twin = RegressionTwin(6, 2, 0.6, SIZES)
     for _ in range(150):
         visitor = EVERYBODY[rng.integers(6)]
@@ -157,45 +143,42 @@ def test_every_page_is_that_of_the_slow_twin(seed: int) -> None:
         LEARN(state, visitor, 1, *page, earned)
         twin.learn_clicks(visitor, shown, clicked)
         twin.learn_revenue(visitor, shown, earned)
-        np.testing.assert_allclose(state.regression.tilt, twin.tilt, atol=1e-9)
-        np.testing.assert_allclose(state.regression.center, twin.center, atol=1e-9)
-        np.testing.assert_allclose(state.regression.variance, twin.variance, rtol=1e-9)
+        np.testing.assert_allclose(state.visitors.tilt, twin.tilt, atol=1e-9)
+        np.testing.assert_allclose(state.visitors.center, twin.center, atol=1e-9)
+        np.testing.assert_allclose(state.visitors.variance, twin.variance, rtol=1e-9)
 
 
 @pytest.mark.compiled
 @pytest.mark.parametrize("sizes", [SIZES, (3, 4, 3, 5, 6, 5, 3, 3, *[2] * 8)])
 def test_a_first_sale_that_is_tiny_does_not_make_later_ones_endless(sizes: tuple[int, ...]) -> None:
     problem = Problem(n_links=7, n_slots=2, click_floor=0.4, features=features_of(sizes))
-    state: Any = PacedBayesVisitors().start(problem)
+    state: Any = PacedBayes().start(problem)
     rng, ends = np.random.default_rng(4), np.cumsum(sizes)
     for k in range(120):
         visitor = np.array([end - 1 - rng.integers(n) for end, n in zip(ends, sizes, strict=True)])
         shown, chances = served(state, visitor, rng)
         assert sorted(set(shown.tolist())) == sorted(shown.tolist())
-        assert np.isfinite(state.sight.odds).all()
+        assert np.isfinite(state.visitors.odds).all()
         assert np.isfinite(state.score).all()
         clicked = (rng.random(2) < 0.6).astype(float)
         earned = clicked * (2e-8 if k < 3 else 1.0)
         page = (shown, NO_SLOTS, chances, np.ones(2))
         LEARN(state, visitor, 0, *page, clicked)
         LEARN(state, visitor, 1, *page, earned)
-    assert np.abs(state.regression.tilt).max() < 1e4
+    assert np.abs(state.visitors.tilt).max() < 1e4
 
 
 def played(n_rounds: int = 400, size: float = 1.0, state: Any = None) -> Any:
     """Let a policy serve visitors of whom each kind prefers a link of its own."""
     rng = np.random.default_rng(3)
-    state = PacedBayesVisitors().start(PROBLEM) if state is None else state
-    chooses: Any = state if len(state.sight.odds) else PacedBayesVisitors().start(PROBLEM)
+    state = PacedBayes().start(PROBLEM) if state is None else state
     for k in range(n_rounds):
         visitor = EVERYBODY[k % 6]
-        shown, chances = served(chooses, visitor, rng)
+        shown, chances = served(state, visitor, rng)
         clicked = (rng.random(2) < 0.1 + 0.5 * (shown == visitor[0])).astype(float)
         earned = size * clicked * (rng.random(2) < 0.5)
-        for one in (state,) if chooses is state else (state, chooses):
-            for level, outcomes in enumerate((clicked, earned)):
-                page = (level, shown, NO_SLOTS, chances, np.ones(2), outcomes)
-                LEARN(one, visitor, *page)
+        for level, outcomes in enumerate((clicked, earned)):
+            LEARN(state, visitor, level, shown, NO_SLOTS, chances, np.ones(2), outcomes)
     return state
 
 
@@ -207,13 +190,14 @@ def pages(state: Any) -> list[list[float]]:
     return found
 
 
-def test_the_default_for_visitors_by_how_many_pairs_of_values_there_are() -> None:
-    policy = PacedBayes()
-    assert policy.for_problem(Problem(6, 2)) is policy
-    assert policy.for_problem(PROBLEM) == PacedBayesVisitors()
+def test_pairs_of_values_are_stored_where_they_are_few() -> None:
+    assert PacedBayes().start(Problem(6, 2)).visitors is None
+    few: Any = PacedBayes().start(PROBLEM).visitors
+    assert few.layout.has_pairs
     many = Problem(10_000, 10, features=features_of((31, 32)))
     assert not has_few_pairs(many)
-    assert isinstance(policy.for_problem(many), PacedBayesWide)
+    wide: Any = PacedBayes().start(many).visitors
+    assert not wide.layout.has_pairs
     assert has_few_pairs(Problem(6_000, 10, features=features_of((64,))))
     assert not has_few_pairs(
         Problem(10_000, 10, features=features_of((24,)))
@@ -221,32 +205,32 @@ def test_the_default_for_visitors_by_how_many_pairs_of_values_there_are() -> Non
     assert has_few_pairs(Problem(100, 10, features=features_of((3, 32, 3, 5))))
 
 
-def test_what_was_learned_goes_on_in_its_own_form() -> None:
-    policy, many = PacedBayes(), Problem(10_000, 10, features=features_of((31, 32)))
-    forms: tuple[Any, ...] = (PacedBayesVisitors(), PacedBayesWide())
-    for form in forms:
-        learned = form.knowledge(form.start(PROBLEM))
-        assert type(policy.for_knowledge(PROBLEM, learned)) is type(form)
-        assert type(policy.for_knowledge(many, learned)) is type(form)
-    assert policy.for_knowledge(PROBLEM, {}) == PacedBayesVisitors()
-    assert (
-        policy.for_knowledge(Problem(6, 2), policy.knowledge(policy.start(Problem(6, 2)))) is policy
-    )
+@pytest.mark.parametrize("policy", [PacedBayes(), Wide()])
+def test_what_was_learned_goes_on_in_its_own_layout(policy: PacedBayes) -> None:
+    state = played(60, state=policy.start(PROBLEM))
+    known = policy.knowledge(state)
+    restored: Any = PacedBayes().restore(PROBLEM, known)
+    assert restored.visitors.layout.has_pairs == state.visitors.layout.has_pairs
+    assert pages(restored) == pages(state)
+    moved: Any = PacedBayes().move(state, PROBLEM, np.arange(6))
+    assert moved.visitors.layout.has_pairs == state.visitors.layout.has_pairs
 
 
 def test_visitors_get_pages_of_their_own_and_asking_teaches_nothing() -> None:
     state = played()
-    before = PacedBayesVisitors().knowledge(state)
+    before = PacedBayes().knowledge(state)
     first = pages(state)
     assert first == pages(state)
-    assert first[0] != first[3]
+    for visitor, own, other in ((EVERYBODY[0], 0, 1), (EVERYBODY[3], 1, 0)):
+        CHOOSE(state, visitor, np.random.default_rng(0))
+        assert state.score[own] > state.score[other]
     assert all(sum(page) == pytest.approx(2.0) for page in first)
-    for name, array in PacedBayesVisitors().knowledge(state).items():
+    for name, array in PacedBayes().knowledge(state).items():
         assert np.array_equal(array, before[name]), name
 
 
 def test_what_is_known_survives_saving_and_goes_on_alike() -> None:
-    policy, state = PacedBayesVisitors(), played()
+    policy, state = PacedBayes(), played()
     loaded: Any = policy.restore(PROBLEM, policy.knowledge(state))
     assert pages(loaded) == pages(state)
     for one in (loaded, state):
@@ -256,28 +240,37 @@ def test_what_is_known_survives_saving_and_goes_on_alike() -> None:
 
 
 def test_links_join_and_leave_without_touching_what_is_known_of_the_others() -> None:
-    policy, state = PacedBayesVisitors(), played()
+    policy, state = PacedBayes(), played()
     kept = np.array([5, 0, -1, 3, 1], np.int64)
     problem = Problem(n_links=5, n_slots=2, click_floor=0.6, features=features_of(SIZES))
     moved: Any = policy.move(state, problem, kept)
     stays = kept >= 0
-    for name in policy.per_link:
+    for name in policy.per_link & policy.knowledge(state).keys():
         old, new = policy.knowledge(state)[name], policy.knowledge(moved)[name]
         assert np.array_equal(new[..., stays], old[..., kept[stays]])
     np.testing.assert_allclose(
-        moved.sight.odds[:, :, 2], np.exp(moved.regression.center), rtol=1e-6
+        moved.visitors.odds[:, :, 2], np.exp(moved.visitors.center), rtol=1e-6
     )
     assert all(sum(page) == pytest.approx(2.0) for page in pages(moved))
 
 
 @pytest.mark.parametrize("size", [0.1, 0.01])
 def test_revenue_in_another_currency_gives_the_same_pages(size: float) -> None:
-    assert pages(played(size=size)) == pages(played())
+    """Where every link has sold: before, the limit of revenue says what a sale may be."""
+    found = []
+    for unit in (1.0, size):
+        state, ones = PacedBayes().start(PROBLEM), np.ones(2)
+        for k in range(36):
+            links = np.array([k % 6, (k + 1) % 6])
+            for level, outcomes in enumerate((ones, unit * ones)):
+                LEARN(state, EVERYBODY[k % 6], level, links, NO_SLOTS, ones, ones, outcomes)
+        found.append(pages(played(size=unit, state=state)))
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("order", [(0, 0, 1, 1), (0, 1, 0, 1), (1, 1, 0, 0)])
 def test_clicks_are_trials_once_their_revenue_has_settled_in_any_order(order: Any) -> None:
-    state: Any = PacedBayesVisitors().start(PROBLEM)
+    state: Any = PacedBayes().start(PROBLEM)
     links, once, clicks = np.array([0, 1]), np.ones(2), np.array([1.0, 0.0])
     told, found = [0, 0], {0: 0.0}
     for level in order:
@@ -285,18 +278,18 @@ def test_clicks_are_trials_once_their_revenue_has_settled_in_any_order(order: An
         page = (level, links, NO_SLOTS, once, once, outcomes)
         LEARN(state, EVERYBODY[0], *page)
         told[level] += 1
-        information = state.regression.information[1, :, 0]
+        information = state.visitors.information[1, :, 0]
         assert (information[0] > 0.0) == (min(told) > 0)
         assert information[1] == 0.0
         found[min(told)] = information[0]
-    assert not state.regression.waiting.any()
+    assert not state.visitors.waiting.any()
     assert 0.0 < found[1] < found[2] <= 0.5  # two trials bring at most a quarter each
     assert found[1] > 0.01  # of a link of which nothing is known
 
 
 @pytest.mark.parametrize("rate", [0.002, 0.05, 0.9])
 def test_many_views_at_once_lead_to_the_rate_that_they_had(rate: float) -> None:
-    state: Any = PacedBayesVisitors().start(PROBLEM)
+    state: Any = PacedBayes().start(PROBLEM)
     link, n_views = np.array([2]), np.array([20_000.0])
     page = (0, link, NO_SLOTS, np.ones(1), n_views, rate * n_views)
     LEARN(state, EVERYBODY[1], *page)
@@ -322,7 +315,7 @@ def fitted_variance(effect: float) -> float:
     rates = rng.uniform(0.1, 0.4, (2, 40))
     rates[1] = rates[0] + effect * (rates[1] - rates[0])
     problem = Problem(n_links=40, n_slots=2, click_floor=0.4, features=features_of(SIZES))
-    state: Any = PacedBayesVisitors().start(problem)
+    state: Any = PacedBayes().start(problem)
     for k in range(8_000):
         visitor = EVERYBODY[k % 6]
         shown, chances = served(state, visitor, rng)
@@ -331,7 +324,7 @@ def fitted_variance(effect: float) -> float:
         for level, outcomes in enumerate((clicked, earned)):
             page = (level, shown, NO_SLOTS, chances, np.ones(2), outcomes)
             LEARN(state, visitor, *page)
-    return float(state.regression.variance[0, 1:].max())
+    return float(state.visitors.variance[0, 1:].max())
 
 
 @pytest.mark.compiled
@@ -345,7 +338,7 @@ def test_a_rare_value_leaves_exploration_to_what_all_visitors_saw() -> None:
     """Many features, and a value that is due no view yet, do not stop the search for links."""
     sizes = (2,) * 5
     problem = Problem(n_links=6, n_slots=2, click_floor=0.6, features=features_of(sizes))
-    state: Any = PacedBayesVisitors().start(problem)
+    state: Any = PacedBayes().start(problem)
     common, rare = np.arange(0, 10, 2), np.arange(1, 10, 2)
     page = (np.array([0, 1]), NO_SLOTS, np.ones(2), np.ones(2), np.zeros(2))
     for _ in range(300):
@@ -375,7 +368,7 @@ def dense(problem: Problem, entries: Any) -> Any:
 def test_merged_values_are_one_column_of_the_regression() -> None:
     """With M the map of parameters, J becomes M J M' and the tilt M tilt."""
     problem = Problem(6, 2, features=features_of((5, 3, 2)))
-    form = PacedBayes().for_problem(problem)
+    form = PacedBayes()
     state: Any = form.start(problem)
     rng, ones = np.random.default_rng(2), np.ones(2)
     for _ in range(300):
@@ -417,18 +410,18 @@ def taught(form: Policy, problem: Problem, visitors: list[list[int]], rates: lis
 def test_a_segment_whose_clicks_fail_to_come_is_forgotten_and_no_other() -> None:
     """600 of 640 expected clicks are missing: at 30 and 1 % of those so far, 9/10 is forgotten."""
     problem = Problem(4, 4, features=features_of((3,)))
-    form = PacedBayes().for_problem(problem)
+    form = PacedBayes()
     usual = [0.4, 0.4, 0.4]
     calm = taught(form, problem, [[0], [1]], [usual[:2], usual[:2]])
-    assert 0.0 < float(calm.regression.missing.max()) < 30.0
+    assert 0.0 < float(calm.visitors.missing.max()) < 30.0
     changed = taught(form, problem, [[0], [1]], [usual[:2], [0.02, 0.4]])
     for name in ("information", "tilt"):
-        whole = getattr(changed.regression, name)[0]
+        whole = getattr(changed.visitors, name)[0]
         assert np.allclose(whole[:, 0], whole[:, 1] + whole[:, 2]), name
-    own, other = (changed.regression.information[0, :, 1 + value].sum() for value in range(2))
+    own, other = (changed.visitors.information[0, :, 1 + value].sum() for value in range(2))
     # All 800 pages of segment 1 count, and of segment 0 a tenth of the first half at most.
     assert other > 800 * 4 * 0.4 * 0.6 * 0.9
-    assert own < 0.3 * calm.regression.information[0, :, 1].sum()
+    assert own < 0.3 * calm.visitors.information[0, :, 1].sum()
     rates = [1.0 / (1.0 + np.exp(-_logit(changed, value))) for value in range(2)]
     assert rates[0] < 0.1
     assert rates[1] == pytest.approx(0.4, abs=0.05)
@@ -436,30 +429,21 @@ def test_a_segment_whose_clicks_fail_to_come_is_forgotten_and_no_other() -> None
 
 def _logit(state: Any, value: int) -> float:
     """Return the mean logit of the first link for visitors of a segment."""
-    regression = state.regression
+    regression = state.visitors
     known = (regression.information[0, 0], regression.tilt[0, 0])
     prior = (regression.center[0], regression.variance[0])
     evidence = LinkEvidence(regression.layout, *known, *prior)
     return float(mean_logit(evidence, np.array([value]), regression.solution))
 
 
-@pytest.mark.parametrize("form", [PacedBayesVisitors(), PacedBayesWide()])
+@pytest.mark.parametrize("form", [PacedBayes(), Wide()])
 def test_with_several_features_all_is_forgotten_where_clicks_fail_to_come(form: Policy) -> None:
     problem = Problem(4, 4, features=features_of((2, 2)))
     visitors, usual = [[0, 2], [1, 3]], [0.4, 0.4]
     calm = taught(form, problem, visitors, [usual, usual])
     changed = taught(form, problem, visitors, [usual, [0.02, 0.02]])
-    assert calm.regression.information[0, :, 0].sum() > 500.0
-    assert changed.regression.information[0, :, 0].sum() < 250.0
-
-
-def test_knowledge_from_before_missing_clicks_were_recorded_is_restored() -> None:
-    policy, state = PacedBayesVisitors(), played()
-    older = policy.knowledge(state)
-    assert older.pop("missing").shape == (5,)
-    restored: Any = policy.restore(PROBLEM, older)
-    assert pages(restored) == pages(state)
-    assert not restored.regression.missing.any()
+    assert calm.visitors.information[0, :, 0].sum() > 500.0
+    assert changed.visitors.information[0, :, 0].sum() < 250.0
 
 
 @pytest.mark.compiled

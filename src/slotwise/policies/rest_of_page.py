@@ -1,0 +1,101 @@
+"""The rest of a page with pins and exclusions, for any policy.
+
+Used by `player` and `service`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from slotwise.errors import InvalidInput
+from slotwise.policies.policy import Estimates, Floats, Links, Policy
+from slotwise.problem import Problem
+from slotwise.selection.several_floors import solve_floors
+from slotwise.selection.solve import solve
+
+KEPT_FLOOR = 1e-9
+"""The rest of a floor that the pinned links keep: the policy still has a queue for it."""
+
+
+def rest_of_page(
+    policy: Policy,
+    state: Any,
+    problem: Problem,
+    *,
+    free: Links,
+    n_slots: int,
+    pinned: Links,
+    rates: Floats,
+    page_of: Callable[[Any, Problem], Floats],
+) -> Floats:
+    """Return the probabilities of the `free` links on the `n_slots` slots that pins leave.
+
+    A policy that solves the floor program solves it again for these links, with its estimates of
+    the pinned links subtracted from its floors. Any other policy is moved to the rest of the page,
+    with floors lowered by the pinned links' `rates` (a row for each level), and `page_of` returns
+    its page there. A mix that is given link by link is scaled.
+    """
+    estimates = policy.estimates(state)
+    if estimates is not None:
+        return solve_rest(estimates, problem, free, n_slots, pinned)
+    try:
+        rest = _problem_left(problem, len(free), n_slots, rates[:, pinned].sum(axis=1))
+        return page_of(policy.move(state, rest, free), rest)
+    except InvalidInput:
+        return fill_slots(page_of(state, problem)[free], n_slots)
+
+
+def solve_rest(
+    estimates: Estimates, problem: Problem, free: Links, n_slots: int, pinned: Links
+) -> Floats:
+    """Return the best mix for the rest of the page under these estimates."""
+    demands = estimates.demands
+    if demands is not None and len(demands):
+        least = np.array([floor.least for floor in problem.active_floors])
+        left = (least - demands[:, pinned].sum(axis=1)).clip(min=0.0)
+        return solve_floors(estimates.value[free], demands[:, free], n_slots, left).probabilities
+    # weighted rewards may exceed 1; only their order matters
+    value = estimates.value[free] / max(1.0, float(estimates.value[free].max()))
+    floor_left = max(0.0, problem.click_floor - float(estimates.clicks[pinned].sum()))
+    return solve(value, estimates.clicks[free], n_slots, floor_left).probabilities
+
+
+def _problem_left(problem: Problem, n_links: int, n_slots: int, brought: Floats) -> Problem:
+    """Return the problem of the rest; a floor that it cannot reach is lowered to its slots."""
+    most = float(np.nextafter(n_slots, 0))
+    floors = {
+        level: min(max(least - brought[problem.levels.index(level)], KEPT_FLOOR * least), most)
+        for level, least in problem.floors.items()
+    }
+    click_floor = floors.pop(problem.levels[0])
+    page = replace(problem, slot_weights=())  # before it has fewer slots than weights
+    return replace(page, n_links=n_links, n_slots=n_slots, click_floor=click_floor, floors=floors)
+
+
+def fill_slots(weights: Floats, n_slots: int) -> Floats:
+    """Return probabilities in proportion to `weights`, capped at 1, that sum to `n_slots`.
+
+    >>> fill_slots(np.array([0.6, 0.2, 0.2]), 2).tolist()
+    [1.0, 0.5, 0.5]
+    >>> fill_slots(np.array([1.0, 0.0, 0.0]), 2).tolist()
+    [1.0, 0.5, 0.5]
+    """
+    probabilities = np.zeros(len(weights))
+    capped = np.zeros(len(weights), dtype=bool)
+    while True:
+        rest = ~capped
+        left = n_slots - int(capped.sum())
+        total = weights[rest].sum()
+        if total > 0:
+            probabilities[rest] = weights[rest] * (left / total)
+        else:
+            probabilities[rest] = left / max(1, int(rest.sum()))
+        over = rest & (probabilities >= 1.0)
+        probabilities[over] = 1.0
+        if not over.any():
+            return probabilities
+        capped |= over
