@@ -114,6 +114,7 @@ def test_services_and_files_of_compose_exist() -> None:
     assert upstream == [(name, of("EXPOSE")[0]) for name in REPLICAS]
 
 
+@pytest.mark.system
 def test_nginx_takes_the_configuration(tmp_path: Path) -> None:
     nginx = system_program("nginx", package="nginx")
     openssl = system_program("openssl", package="openssl")

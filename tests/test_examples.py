@@ -34,6 +34,6 @@ def test_embed_learns_which_links_earn_above_the_floor() -> None:
     # gift-cards and outlet earns more is still open after one day
     assert views["new-in"] > 15_000
     assert views["spring-sale"] > 10_000
-    assert views["blog"] < 2_000
+    assert views["blog"] < 3_000  # of 40,000: it never sells, and might for the limit
     quarters = [float(word) for word in text.splitlines()[-1].split()[-4:]]
     assert min(quarters) > 0.49

@@ -11,7 +11,7 @@ has the prices of the rounds, and the page of visitor x is
     probability of link i for visitor x = mean over prices of [i among the L largest scores]
 
 One dependent rounding of these probabilities draws a page, so they are exact given the visitor. A
-policy that has no prices chooses for every visitor. Used by `service` and `selector`.
+policy that has no prices chooses for every visitor. Used by `service`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 It has the form of the policy that plays, its state, the encoding of visitors, the order of slots,
 pins and exclusions, and imported counts. Random generators are arguments. Not safe for threads.
-Used by `selector`, `service` and `testing`.
+Used by `page_set`, `selector`, `service` and `testing`.
 """
 
 from __future__ import annotations

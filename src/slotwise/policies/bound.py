@@ -12,7 +12,7 @@ nested, so its mean and variance follow from the last level back:
 
 The bound is Bernstein's, at the posterior's variance: a sum of one bound per level would count the
 uncertainty of the click twice. `link_rates` and `visitor_rates` write means, variances and the
-widths w. Used by `paced_bayes` and the two estimators.
+widths w. Used by `link_rates`, `paced_bayes` and `visitor_rates`.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from slotwise.arrays import Floats
-from slotwise.policies.floor_price import MAX_EXPECTED, UNKNOWN
+from slotwise.policies.floor_prices import MAX_EXPECTED, UNKNOWN
 from slotwise.policies.link_rates import FIRST_VARIATION
 from slotwise.policies.policy import Knowledge
 from slotwise.policies.visitor_rates import N_RECENT

@@ -2,7 +2,7 @@
 
     estimate (rates of links for a visitor)  ->  price (of every floor)  ->  page (the best scores)
 
-Rates come from `link_rates`, or from `visitor_rates` where visitors have features. `floor_price`
+Rates come from `link_rates`, or from `visitor_rates` where visitors have features. `floor_prices`
 has the price of a floor, `bound` the score of a link. `state.visitors` is None without features;
 the compiler then leaves the code for them out.
 """
@@ -29,7 +29,7 @@ from slotwise.policies.bound import (
     score_links,
 )
 from slotwise.policies.change_detection import Change, new_change, notice_change, notice_missing
-from slotwise.policies.floor_price import (
+from slotwise.policies.floor_prices import (
     MAX_EXPECTED,
     ONE_PAGE,
     UNKNOWN,
@@ -593,7 +593,7 @@ class PacedBayes(Policy):
     pool, and D is the margin of a link on the page over one not on it (`link_rates`). b is the rate
     of a sale times its amount. One bound on the whole score explores less than the sum of two,
     which counts the uncertainty of the click twice. The expected price is that of the floor program
-    on the posterior means, and Q what the page owes and a reserve (`floor_price`). All is in units
+    on the posterior means, and Q what the page owes and a reserve (`floor_prices`). All is in units
     of the pool's mean sale, so that revenue in another currency gives the same pages. If clicks
     stay far below those expected, the links have changed, and most of the counts are discarded
     (`change_detection`). c = `exploration`, v = `patience`: larger is smoother and slower to react.

@@ -14,8 +14,8 @@ the same arrays, which `has_pairs` of the saved state says.
 The width of a bound (`bound`) is w = c ln(1 + t L / (K N(x))), where N(x) is how often all visitors
 would have seen the link if they had seen it as often as visitors like x: its views N times (N_v +
 1) / (N t_v / t + 1) for each value v of x, plus its open views. Of the t page views, t_v had a
-visitor with value v, and N_v of these showed the link. Used by `paced_bayes` and
-`change_detection`.
+visitor with value v, and N_v of these showed the link. Used by
+`change_detection`, `older_states` and `paced_bayes`.
 """
 
 from __future__ import annotations

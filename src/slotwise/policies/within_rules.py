@@ -4,8 +4,7 @@ A policy whose `rank` writes the scores by which it takes its page (`ranks_all`)
 within the rules at these scores. A policy that solves its own program has a `choose_within`. One
 that samples keeps the links of its page as far as the rules allow, and fills the rest with the
 links it ranks highest. All others keep the proportions of their probabilities
-(`slotwise.selection.page_within_rules.project_within`). Used by `page_views`, `player` and
-`simulation`.
+(`slotwise.selection.page_within_rules.project_within`). Used by `player` and `simulation`.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ Changed = Callable[[Pool, int, bool], Future[None]]
 PoolChange = Callable[[PoolSettings | None], PoolSettings]
 """Makes new settings from the present ones; None for a new pool."""
 LinkChange = Callable[[LinkRecord | None], LinkRecord]
-MAX_TRIES = 20
+MAX_TRIES = 100
 """Times that a change is made again because another process changed the same pool or link."""
 
 

@@ -27,7 +27,7 @@ pending, and overshoot when they arrive.
 
 The cap on `expected` is for pools with too few observations to reach the floor at all. At twenty
 times the revenue of a click, clicks are nearly all that counts; a lasting debt raises the price
-further. Used by `paced_bayes`.
+further. Used by `older_states` and `paced_bayes`.
 """
 
 from __future__ import annotations
