@@ -25,7 +25,7 @@ from slotwise.player.rules_in_force import RulesInForce
 from slotwise.player.slots import PageSlots
 from slotwise.policies import NO_SLOTS, NOBODY, Policy
 from slotwise.policies.open_views import (
-    OpenViews,
+    OpenLedger,
     copied_counts,
     count_open,
     new_open_views,
@@ -188,7 +188,7 @@ class Player:
         state: Any,
         *,
         slots: PageSlots,
-        open_views: OpenViews | None = None,
+        open_views: OpenLedger | None = None,
     ) -> None:
         self.policy, self.form, self.problem, self.pool = policy, form, problem, pool
         self.slots = slots
@@ -442,7 +442,7 @@ class Player:
         take_counts(open_views, self.open_views, kept)
         return self._with_open_views(state, open_views)
 
-    def _with_open_views(self, state: Any, open_views: OpenViews) -> Any:
+    def _with_open_views(self, state: Any, open_views: OpenLedger) -> Any:
         """Return a state that shares a ledger; what it derives from open views is recomputed."""
         if type(self.form).note_open is ignore_open or not hasattr(state, "open"):
             return state
@@ -619,7 +619,7 @@ class Player:
         return copied
 
     def _with(
-        self, form: Policy, problem: Problem, pool: LinkPool, state: Any, open_views: OpenViews
+        self, form: Policy, problem: Problem, pool: LinkPool, state: Any, open_views: OpenLedger
     ) -> Player:
         parts: Any = {"slots": self.slots, "open_views": open_views}
         player = Player(self.policy, form, problem, pool, state, **parts)

@@ -33,7 +33,7 @@ SCORED = int64(512)
 """Links that are scored in one block."""
 
 
-class Posterior(NamedTuple):
+class RatePosterior(NamedTuple):
     """Mean and variance of each level and link for one visitor, and the width of each bound.
 
     The last level is in units of the pool's mean sale. `worth` is the value of a unit of each level
@@ -52,10 +52,10 @@ class Posterior(NamedTuple):
     horizon: float
 
 
-def new_posterior(problem: Problem, exploration: float, horizon: int | None) -> Posterior:
+def new_posterior(problem: Problem, exploration: float, horizon: int | None) -> RatePosterior:
     """Return a posterior that is not computed yet."""
     shape = (problem.n_levels, problem.n_links)
-    return Posterior(
+    return RatePosterior(
         mean=np.zeros(shape),
         variance=np.zeros(shape),
         width=np.zeros(problem.n_links),
@@ -79,7 +79,7 @@ def before_level(
 
 @inner
 def mean_worth(
-    posterior: Posterior, worth: Floats, level: int, value: Floats, brought: Floats
+    posterior: RatePosterior, worth: Floats, level: int, value: Floats, brought: Floats
 ) -> None:
     """Write the mean value of a view of each link, and its mean outcome of a level."""
     n_levels = len(worth)
@@ -94,7 +94,7 @@ def mean_worth(
 
 
 @inner
-def expected_outcomes(posterior: Posterior, level: int, views: Floats, buffer: Floats) -> float:
+def expected_outcomes(posterior: RatePosterior, level: int, views: Floats, buffer: Floats) -> float:
     """Return the expected outcomes at a level of views of the links, for this visitor."""
     for link in range(len(views) if level > 0 else 0):
         buffer[link] = views[link] * posterior.mean[0, link]
@@ -118,7 +118,7 @@ def margin_of_page(value: Floats, n_slots: int, search: Search) -> float:
 
 
 @inner
-def score_links(posterior: Posterior, worth: Floats, score: Floats, buffer: Floats) -> None:
+def score_links(posterior: RatePosterior, worth: Floats, score: Floats, buffer: Floats) -> None:
     """Write each link's bound on the value of a view; `worth` has the value of each level.
 
     Blocks of links fit into the first-level cache, and the loops over them have no branches, so
@@ -160,7 +160,7 @@ def _bound(mean: float, spread: float) -> float:
 
 
 @inner
-def score_link(posterior: Posterior, worth: Floats, link: int) -> float:
+def score_link(posterior: RatePosterior, worth: Floats, link: int) -> float:
     """Return what `score_links` writes for one link."""
     mean = variance = 0.0
     for level in range(len(worth) - 1, -1, -1):
@@ -171,7 +171,7 @@ def score_link(posterior: Posterior, worth: Floats, link: int) -> float:
 
 @inner
 def score_boosted(
-    posterior: Posterior, worth: Floats, rewards: Floats, boost: Floats, score: Floats
+    posterior: RatePosterior, worth: Floats, rewards: Floats, boost: Floats, score: Floats
 ) -> None:
     """Write the scores of links whose rewards are multiplied by `boost`, where that is not 1.
 

@@ -12,7 +12,7 @@ import numpy as np
 from slotwise.compile import hot, inner
 from slotwise.errors import InvalidInput
 from slotwise.policies.con_ucb_floors import ConUCBFloors
-from slotwise.policies.open_views import OpenViews, count_open, new_open_views
+from slotwise.policies.open_views import OpenLedger, count_open, new_open_views
 from slotwise.policies.policy import (
     Counts,
     Estimates,
@@ -95,7 +95,7 @@ class ConUCBState(NamedTuple):
     n_slots: int
     gamma: float
     counts: Counts
-    open: OpenViews
+    open: OpenLedger
     deficit: Deficit
     program: Program
     mix: Mix

@@ -16,7 +16,7 @@ import numpy as np
 
 from slotwise.compile import hot
 from slotwise.errors import InvalidInput
-from slotwise.policies.open_views import OpenViews, count_open, new_open_views
+from slotwise.policies.open_views import OpenLedger, count_open, new_open_views
 from slotwise.policies.policy import (
     CountingPolicy,
     Counts,
@@ -66,7 +66,7 @@ class ConUCBFloorsState(NamedTuple):
     n_slots: int
     gamma: float
     counts: Counts
-    open: OpenViews
+    open: OpenLedger
     rows: FloorRows
     upper: Floats
     lower: Floats

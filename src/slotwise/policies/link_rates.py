@@ -46,8 +46,8 @@ import numpy as np
 
 from slotwise.arrays import Floats
 from slotwise.compile import inner
-from slotwise.policies.bound import Posterior, before_level
-from slotwise.policies.open_views import OpenViews
+from slotwise.policies.bound import RatePosterior, before_level
+from slotwise.policies.open_views import OpenLedger
 from slotwise.problem import Problem
 from slotwise.selection.passes import list_marked, whole_vectors
 
@@ -341,10 +341,10 @@ def with_amount(
 
 @inner
 def refresh_rates(
-    posterior: Posterior,
+    posterior: RatePosterior,
     pool: PoolFit,
     counts: RateCounts,
-    open_views: OpenViews,
+    open_views: OpenLedger,
     with_widths: bool,
 ) -> int:
     """Recompute the links that have changed; return how many `posterior.to_do` lists.
@@ -378,7 +378,7 @@ def refresh_rates(
 
 @inner
 def refresh_all_widths(
-    posterior: Posterior, pool: PoolFit, counts: RateCounts, open_views: OpenViews
+    posterior: RatePosterior, pool: PoolFit, counts: RateCounts, open_views: OpenLedger
 ) -> None:
     """Recompute the widths of all links, whose means and variances must be up to date."""
     n_links = len(posterior.width)
@@ -388,7 +388,7 @@ def refresh_all_widths(
 
 
 @inner
-def _rounds_to_come(posterior: Posterior, pool: PoolFit) -> float:
+def _rounds_to_come(posterior: RatePosterior, pool: PoolFit) -> float:
     """Return how many rounds may profit from a trial: as many as have passed, without a horizon.
 
     After the horizon there is none.
@@ -399,7 +399,11 @@ def _rounds_to_come(posterior: Posterior, pool: PoolFit) -> float:
 
 @inner
 def _refresh_widths(
-    posterior: Posterior, pool: PoolFit, counts: RateCounts, open_views: OpenViews, n_listed: int
+    posterior: RatePosterior,
+    pool: PoolFit,
+    counts: RateCounts,
+    open_views: OpenLedger,
+    n_listed: int,
 ) -> None:
     """Recompute the widths of the links in `to_do`, which are then no longer marked.
 

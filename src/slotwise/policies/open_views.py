@@ -3,8 +3,8 @@
 A page is issued when it is shown, and settled, level by level, when its feedback is learned. Counts
 are absolute and never negative. A view is also counted for the segments of its visitor that have a
 floor of their own. `Player` owns a ledger and shares its arrays with the state of the policy, so a
-restored or moved state has the same open views. Used by `con_ucb`, `con_ucb_floors`, `floor_prices`,
-`link_rates`, `paced_bayes`, `player`, `queue_ts` and `visitor_rates`.
+restored or moved state has the same open views. Used by `con_ucb`, `con_ucb_floors`,
+`floor_prices`, `link_rates`, `paced_bayes`, `player`, `queue_ts` and `visitor_rates`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ EVERYBODY = -1
 """The place of a floor that counts the pages of all visitors."""
 
 
-class OpenViews(NamedTuple):
+class OpenLedger(NamedTuple):
     """Open views by level and link, and open pages by level.
 
     `of_segments` and `segment_pages` have the open clicks of visitors with the feature values
@@ -40,11 +40,11 @@ class OpenViews(NamedTuple):
     n_slots: int
 
 
-def new_open_views(problem: Problem) -> OpenViews:
+def new_open_views(problem: Problem) -> OpenLedger:
     """Return a ledger without any page."""
     n_levels, n_links = problem.n_levels, problem.n_links
     places = [place for place, _ in problem.segment_floor_places]
-    return OpenViews(
+    return OpenLedger(
         views=np.zeros((n_levels, n_links)),
         pages=np.zeros(n_levels),
         of_segments=np.zeros((len(places), n_links)),
@@ -66,7 +66,7 @@ def belongs(visitor: Links, place: int) -> bool:
 
 @hot
 def count_open(
-    open_views: OpenViews, visitor: Links, level: int, links: Links, n_views: float
+    open_views: OpenLedger, visitor: Links, level: int, links: Links, n_views: float
 ) -> None:
     """Issue `n_views` page views with these links at a level; a negative number settles them."""
     n_pages = n_views * len(links) / open_views.n_slots
@@ -85,7 +85,7 @@ def count_open(
 
 
 @hot
-def has_open_pages(open_views: OpenViews) -> bool:
+def has_open_pages(open_views: OpenLedger) -> bool:
     """Return whether any page is open."""
     is_any = False
     for level in range(len(open_views.pages)):
@@ -93,7 +93,7 @@ def has_open_pages(open_views: OpenViews) -> bool:
     return is_any
 
 
-def take_counts(open_views: OpenViews, other: OpenViews, kept: Links) -> None:
+def take_counts(open_views: OpenLedger, other: OpenLedger, kept: Links) -> None:
     """Copy the counts of another ledger, whose link `kept[i]` is link i here; -1 for a new link.
 
     Segments are matched by their places; a segment that had no floor starts without open views.
@@ -106,7 +106,7 @@ def take_counts(open_views: OpenViews, other: OpenViews, kept: Links) -> None:
     set_pages(open_views)
 
 
-def set_pages(open_views: OpenViews) -> None:
+def set_pages(open_views: OpenLedger) -> None:
     """Derive the open pages from the open views, and mark all links as changed."""
     n_slots = open_views.n_slots
     open_views.pages[:] = open_views.views.sum(axis=1) / n_slots
@@ -114,7 +114,7 @@ def set_pages(open_views: OpenViews) -> None:
     open_views.is_changed[:] = True
 
 
-def copied_counts(open_views: OpenViews) -> OpenViews:
+def copied_counts(open_views: OpenLedger) -> OpenLedger:
     """Return a ledger with the same counts and arrays of its own."""
     return open_views._replace(
         views=open_views.views.copy(),
@@ -125,6 +125,6 @@ def copied_counts(open_views: OpenViews) -> OpenViews:
     )
 
 
-def has_counts(open_views: OpenViews) -> bool:
+def has_counts(open_views: OpenLedger) -> bool:
     """Return whether any view is open."""
     return bool(open_views.views.any())

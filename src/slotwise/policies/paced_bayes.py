@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from slotwise.compile import hot, inner, int64, switching
 from slotwise.policies.bound import (
-    Posterior,
+    RatePosterior,
     expected_outcomes,
     largest_growth,
     margin_of_page,
@@ -59,7 +59,7 @@ from slotwise.policies.link_rates import (
 )
 from slotwise.policies.older_states import upgraded
 from slotwise.policies.open_views import (
-    OpenViews,
+    OpenLedger,
     belongs,
     count_open,
     has_open_pages,
@@ -151,9 +151,9 @@ class PacedBayesState(NamedTuple):
     pool: PoolFit
     change: Change
     floors: Floors
-    open: OpenViews
+    open: OpenLedger
     visitors: RatesForVisitors | None
-    posterior: Posterior
+    posterior: RatePosterior
     pages: ExpectedPages
     score: Floats
     scored_at: Floats

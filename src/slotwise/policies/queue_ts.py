@@ -17,7 +17,7 @@ from slotwise.policies.evidence import (
     is_refresh_due,
     new_evidence,
 )
-from slotwise.policies.open_views import OpenViews, count_open, new_open_views
+from slotwise.policies.open_views import OpenLedger, count_open, new_open_views
 from slotwise.policies.policy import Floats, Links, Visitor, check_horizon
 from slotwise.policies.posterior import (
     N_CHANGED,
@@ -61,7 +61,7 @@ class QueueTSState(NamedTuple):
 
     evidence: Evidence
     queues: Queues
-    open: OpenViews
+    open: OpenLedger
     pool: PoolPrior
     posterior: Posterior
     mean_search: Search

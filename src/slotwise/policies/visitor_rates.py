@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.compile import inner
-from slotwise.policies.bound import Posterior
+from slotwise.policies.bound import RatePosterior
 from slotwise.policies.link_rates import (
     SINGLE,
     PoolFit,
@@ -54,7 +54,7 @@ from slotwise.policies.link_regression import (
     parameter,
     solve_link,
 )
-from slotwise.policies.open_views import OpenViews, belongs
+from slotwise.policies.open_views import OpenLedger, belongs
 from slotwise.policies.policy import Floats, Knowledge, Links, Visitor
 from slotwise.problem import Problem
 
@@ -511,9 +511,9 @@ def _write_widths(
 def rate_for(
     visitors: RatesForVisitors,
     counts: RateCounts,
-    open_views: OpenViews,
+    open_views: OpenLedger,
     visitor: Visitor,
-    posterior: Posterior,
+    posterior: RatePosterior,
 ) -> None:
     """Write rates, variances and widths of all links for a visitor into `posterior`.
 
@@ -547,7 +547,7 @@ def rate_for(
 
 @inner
 def count_open_trials(
-    pool: PoolFit, counts: RateCounts, open_views: OpenViews, posterior: Posterior
+    pool: PoolFit, counts: RateCounts, open_views: OpenLedger, posterior: RatePosterior
 ) -> None:
     """Reduce the variance of links as if the trials of their open views were settled."""
     for link in range(len(posterior.width)):
