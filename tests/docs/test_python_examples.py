@@ -54,7 +54,18 @@ def run_page(text: str, page: str, names: dict[str, Any], service: ExampleServic
             service.run_shell(code)
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if has_examples(page)])
+def calls_curl(page: str) -> bool:
+    return any(map(is_curl, blocks_of(read_page(page))))
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=pytest.mark.system if calls_curl(page) else ())
+        for page in PAGES
+        if has_examples(page)
+    ],
+)
 def test_the_examples_of_a_page_run_in_order(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,6 +108,7 @@ def test_a_wrong_example_is_noticed() -> None:
         run_python("unknown()\n", "page", 3, names)
 
 
+@pytest.mark.system
 def test_a_refused_call_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = '```sh\ncurl -sS "$URL/v1/pools/nowhere" -H "Authorization: Bearer $KEY"\n```\n'
     assert uses_service(page)
