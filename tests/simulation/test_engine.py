@@ -67,7 +67,7 @@ def play_with_selector(
     return np.array(pages), np.array(brought)
 
 
-COMPILED = {"cucb", default_policy().name}
+COMPILED = ("cucb", default_policy().name)
 """Policies whose run is played by machine code, too; that of others is made of the same parts."""
 
 
