@@ -195,7 +195,7 @@ def test_a_short_form_makes_a_pool_with_its_links(
 
 
 def test_settings_change_only_what_was_changed(opened: Page, admin: httpx.Client) -> None:
-    settings = POOL | {"fallback_order": ["l1"], "policy": {"name": "uniform", "settings": {}}}
+    settings = POOL | {"own_page": ["l1"], "policy": {"name": "uniform", "settings": {}}}
     admin.put("/v1/pools/kept", json=settings).raise_for_status()
     before = admin.get("/v1/pools/kept").json()
     expect(opened.locator("#pool option[value=kept]")).to_have_count(1)

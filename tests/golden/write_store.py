@@ -50,7 +50,7 @@ def pool(pool_id: str, policy: str, **changes: object) -> PoolSettings:
         "revenue_window_s": 86400,
         "holdout": 0.2,
         "explore": 0.1,
-        "fallback_order": ("l1",),
+        "own_page": ("l1",),
         "allowed_hosts": ("shop.example",),
     }
     return PoolSettings(pool_id=pool_id, policy=policy, **{**settings, **changes})  # type: ignore[arg-type]

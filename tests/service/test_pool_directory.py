@@ -40,7 +40,7 @@ from tests.service.rows import T0, link, pool
         ({"revenue_window_s": 10**9}, "`revenue_window_s` must be from 1 to"),
         ({"holdout": 1.5}, "`holdout` must be a share from 0 to 1, got 1.5"),
         ({"holdout": float("nan")}, "`holdout` must be a share"),
-        ({"fallback_order": ("l 1",)}, "`fallback_order` must be 1 to 64 characters"),
+        ({"own_page": ("l 1",)}, "`own_page` must be 1 to 64 characters"),
         ({"policy": "con-ubc"}, "no policy is called 'con-ubc'; did you mean 'con-ucb'"),
         ({"policy_settings": {}}, "policy con-ucb: `horizon` must be"),
         ({"policy_settings": {"horizon": "long"}}, "policy"),

@@ -171,12 +171,12 @@ def test_propensities_are_exact_under_all_restrictions_together(open_service: Op
     assert n_pages == 11_200
 
 
-def test_visitors_and_the_fallback_order_are_within_the_rules(open_service: OpenService) -> None:
+def test_visitors_and_the_own_page_are_within_the_rules(open_service: OpenService) -> None:
     features = {"device": ["phone", "desktop"]}
     changes: dict[str, Any] = {
         "policy": "paced-bayes",
         "holdout": 0.2,
-        "fallback_order": ("a1", "a2", "a3"),
+        "own_page": ("a1", "a2", "a3"),
     }
     service = opened(open_service(), features=features, **changes)
     found = pages(service, 300, visitor={"device": "phone"})

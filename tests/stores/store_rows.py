@@ -41,7 +41,7 @@ def pool_row(**changes: Any) -> PoolSettings:
         policy="con-ucb",
         policy_settings={"horizon": 1000, "gamma_scale": 0.5},
         holdout=0.05,
-        fallback_order=("l1", "l2"),
+        own_page=("l1", "l2"),
         allowed_hosts=("shop.example",),
         created_us=START_US,
         changed_us=START_US,

@@ -44,7 +44,8 @@ METRICS: dict[str, str] = {
     "slotwise_pool_floor": "1 for the present floor status, by pool and status",
     "slotwise_pool_segment_floor": "1 for the present status of a segment's floor, by pool, "
     "feature, value and status",
-    "slotwise_pool_fallback": "1 when the pool answers with its fallback order, by pool",
+    "slotwise_pool_fallback": "1 when the pool shows its own page because its policy or its "
+    "learning failed, by pool",
 }
 """Every metric with its help text."""
 

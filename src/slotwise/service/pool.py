@@ -258,7 +258,7 @@ def check_pool(
         partial(_check, "holdout", 0 <= pool.holdout <= 1, share, pool.holdout),
         partial(_check, "explore", 0 <= pool.explore <= 1, share, pool.explore),
         partial(_check_end, pool.until_us, ends_after_us),
-        *(partial(_check_id, "fallback_order", link_id) for link_id in pool.fallback_order),
+        *(partial(_check_id, "own_page", link_id) for link_id in pool.own_page),
         partial(_check_pins, pool),
         partial(_check_features, pool),
         partial(_check_slot_weights, pool),

@@ -69,7 +69,9 @@ class PoolSettings(msgspec.Struct, frozen=True):
     policy_settings: dict[str, Any] = msgspec.field(default_factory=dict)
     holdout: float = 0.0
     """The share of page views that get a uniformly random page."""
-    fallback_order: tuple[str, ...] = ()
+    own_page: tuple[str, ...] = ()
+    """What the page shows today: the first `slots` of these links that may be shown. Also shown
+    when the policy fails."""
     allowed_hosts: tuple[str, ...] = ()
     archived: bool = False
     created_us: int = 0

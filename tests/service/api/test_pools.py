@@ -124,7 +124,7 @@ def test_every_policy_can_run_a_pool(
         ({"allowed_hosts": []}, "/allowed_hosts"),
         ({"allowed_hosts": ["https://shop.example"]}, "/allowed_hosts/0"),
         ({"allowed_hosts": ["shop.example", "SHOP.example"]}, "/allowed_hosts/1"),
-        ({"fallback_order": ["not an id"]}, "/fallback_order/0"),
+        ({"own_page": ["not an id"]}, "/own_page/0"),
         ({"unknown": 1}, "/unknown"),
     ],
 )
@@ -138,6 +138,17 @@ def test_a_broken_rule_is_pointed_at(
     [error] = problem["errors"]
     assert error["pointer"].startswith(pointer)
     assert admin.get("/v1/pools/refused").status_code == 404
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH"])
+def test_the_former_name_of_the_own_page_is_refused_with_the_new_one(
+    admin: httpx.Client, method: str
+) -> None:
+    admin.put("/v1/pools/home", json=POOL).raise_for_status()
+    body = (POOL if method == "PUT" else {}) | {"fallback_order": ["l1"]}
+    [error] = problem_of(admin.request(method, "/v1/pools/home", json=body))["errors"]
+    assert error["pointer"] == "/fallback_order"
+    assert error["detail"] == "`fallback_order` is not a known field; it is called `own_page` now"
 
 
 def test_a_pool_keeps_hosts_that_its_links_need(admin: httpx.Client, pool: str) -> None:

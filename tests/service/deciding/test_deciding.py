@@ -231,11 +231,11 @@ def test_an_empty_pool_answers_an_empty_page_and_says_so(open_service: OpenServi
     assert service.decider.decide("home", T0, exclude=["l1"], slots=3).shown == ()
 
 
-def test_a_policy_that_fails_is_replaced_by_the_fallback_order(service: Service) -> None:
+def test_a_policy_that_fails_is_replaced_by_the_own_page(service: Service) -> None:
     broken = pool(
         policy="fixed-mix",
         policy_settings={"probabilities": [0.5, 0.5, 0.5, 0.25, 0.25]},
-        fallback_order=("l4", "l2"),
+        own_page=("l4", "l2"),
     )
     service.directory.put_pool(broken, "test", T0).result()
     assert service.decider.decide("home", T0).fallback == ""

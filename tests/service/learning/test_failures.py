@@ -1,4 +1,4 @@
-"""One pool that fails: the others learn, it shows its fallback order, and everybody is told."""
+"""One pool that fails: the others learn, it shows its own page, and everybody is told."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LINKS = [link(f"l{k}") for k in range(1, 6)]
 
 def put(service: Service, pool_id: str, **settings: Any) -> None:
     home = {"policy": "uniform", "policy_settings": {}} | settings
-    made = pool(pool_id=pool_id, fallback_order=("l4", "l2"), **home)
+    made = pool(pool_id=pool_id, own_page=("l4", "l2"), **home)
     service.directory.put_pool(made, "test", T0).result()
     service.directory.put_links(pool_id, LINKS, "test", T0).result()
 
@@ -74,7 +74,7 @@ def test_a_failure_is_counted_and_shown_until_it_is_over(
     assert (state.n_failures, state.learned_us) == (2, 0)
     assert "no policy is called 'gone'" in state.failure
     assert not failing.health().is_learning
-    assert "shows its fallback order" in describe_trouble(failing.health(), "a-first")
+    assert "shows its own page" in describe_trouble(failing.health(), "a-first")
     assert describe_trouble(failing.health(), "home") == ""
     assert 'slotwise_learning_failures_total{pool="a-first"} 2.0' in metrics_of(failing)
     learned = next(line for line in metrics_of(failing) if 'learned_seconds{pool="home"}' in line)

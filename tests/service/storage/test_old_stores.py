@@ -53,6 +53,12 @@ def test_its_rows_are_read_and_its_counters_equal_them(old: Path) -> None:
     store.close()
 
 
+def test_the_fallback_order_of_its_pools_is_their_own_page(old: Path) -> None:
+    store = SqliteStore(old)
+    assert [pool.own_page for pool in reads(store).pools()] == [("l1",), ("l1",)]
+    store.close()
+
+
 def test_it_is_verified_and_copied_by_the_commands(
     old: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

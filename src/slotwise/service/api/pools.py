@@ -70,7 +70,10 @@ Hosts = Annotated[
 Order = Annotated[
     tuple[Id, ...],
     Meta(max_length=limits.MAX_POOL_LINKS),
-    Meta(description="Links to show, in order, while the policy cannot choose"),
+    Meta(
+        description="What the page shows today, in order: the first `slots` of these links that "
+        "may be shown. Also shown while the policy cannot choose"
+    ),
 ]
 
 
@@ -117,7 +120,7 @@ class PoolBody(Strict, frozen=True, kw_only=True):
     policy: PolicyBody = PolicyBody(name=default_policy().name)
     holdout: Holdout = 0.0
     explore: Explore = 0.0
-    fallback_order: Order = ()
+    own_page: Order = ()
     pins: Pins = ()
     features: Features = msgspec.field(default_factory=dict)
     slot_weights: SlotWeights = "learn"
@@ -241,7 +244,7 @@ EXAMPLE = {
     "policy": {"name": "paced-bayes", "settings": {}},
     "holdout": 0.05,
     "explore": 0.02,
-    "fallback_order": ["l1", "l2"],
+    "own_page": ["l1", "l2"],
     "pins": [],
     "allowed_hosts": ["shop.example"],
     "features": {"device": ["phone", "desktop"], "country": "text", "returning": "bool"},

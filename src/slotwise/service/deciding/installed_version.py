@@ -393,8 +393,8 @@ class InstalledVersion:
         return floor_report(self.rates, whole, n_slots, self._pool.click_floor, rules=rules)
 
     def _fallback_page(self, rest: _Rest, reason: str) -> PageMix:
-        """Return the page of the pool's fallback order, then of the order of registration."""
-        order = {link_id: rank for rank, link_id in enumerate(self._pool.fallback_order)}
+        """Return the pool's own page, completed in the order of registration."""
+        order = {link_id: rank for rank, link_id in enumerate(self._pool.own_page)}
         ranks = [order.get(link_id, len(order) + k) for k, link_id in enumerate(rest.links)]
         scores = 0.0 - np.array(ranks, np.float64)
         probabilities = np.zeros(len(rest.links))
@@ -430,7 +430,7 @@ class AveragedVersion(NamedTuple):
 class VersionAverages:
     """Averages the versions of one pool.
 
-    They start over when links or settings change, and after a version with the fallback order.
+    They start over when links or settings change, and after a version with the own page only.
     """
 
     def __init__(self, installed: InstalledVersion) -> None:

@@ -156,7 +156,7 @@ _SAMPLES: dict[str, Any] = {
     "pool_id": "home",
     "link_id": "l1",
     "links": "l1",
-    "fallback_order": "l1",
+    "own_page": "l1",
     "decision_id": "4rV0tQ9dR2m1",
     "key_id": "5f0c9a7d3b21e884",
     "policy": "paced-bayes",

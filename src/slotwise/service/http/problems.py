@@ -144,12 +144,18 @@ _KINDS = {
 _COMPARED = {">=": "at least", "<=": "at most", ">": "more than", "<": "less than"}
 _PATTERNS = {repr(pattern): rule for pattern, rule in PATTERN_RULES.items()}
 _ONE_OF = "one of its words"
+_RENAMED = {"fallback_order": "own_page"}
+"""Fields of earlier releases, and what replaced them."""
 
 
 def _rule(message: str, name: str) -> str:
     """Translate msgspec's message about a value to a rule of slotwise."""
     if found := _NAMED_FIELD.search(message):
-        return f"`{found[2]}` is {'missing' if found[1] == 'missing' else 'not a known field'}"
+        if found[1] == "missing":
+            return f"`{found[2]}` is missing"
+        renamed = _RENAMED.get(found[2])
+        instead = f"; it is called `{renamed}` now" if renamed else ""
+        return f"`{found[2]}` is not a known field{instead}"
     if found := re.match(r"Invalid (?:enum )?value (.*)", message):
         return f"{name} must be {_ONE_OF}, got {found[1]}"
     if message.startswith("Invalid RFC3339"):

@@ -73,7 +73,7 @@ def publish(draft: Draft, now_us: int, rng: np.random.Generator) -> Version:
     """Return the version that the policy chooses now.
 
     A policy that uses open views learns their expected outcomes. If the policy fails, the version
-    has the pool's fallback order and the reason.
+    has the pool's own page and the reason.
     """
     pool, n_links = draft.pool.settings, len(draft.pool.active)
     if n_links == 0:
@@ -183,7 +183,7 @@ def _segment_floor(one: OfSegment, draft: Draft) -> SegmentFloor:
 
 
 def stand_in(pool: Pool, counters: Counters, version: int, now_us: int, reason: str) -> Version:
-    """Return the fallback order as a version that is never stored; empty without links."""
+    """Return the own page as a version that is never stored; empty without links."""
     rates = estimate_rates(pool_counts(pool, counters))
     stored = _stored_version(
         Draft(pool, counters, version=version),
@@ -251,7 +251,7 @@ class Publisher:
     """Holds the run of every pool and publishes its next version.
 
     A changed pool is published at once, in a thread of its own. A pool that fails shows its
-    fallback order; the others continue to learn.
+    own page; the others continue to learn.
     """
 
     def __init__(
@@ -286,7 +286,7 @@ class Publisher:
 
     @contextmanager
     def guarding(self, run: PoolRun, now_us: int) -> Iterator[None]:
-        """Contain the failure of one pool, which then shows its fallback order.
+        """Contain the failure of one pool, which then shows its own page.
 
         An unavailable store is not a failure of a pool. A pool whose state cannot be read shows its
         last version.
@@ -306,7 +306,7 @@ class Publisher:
         except Exception as error:
             failure = f"{type(error).__name__}: {error}"[:MAX_FAILURE_CHARS]
             if failure != run.failure:  # do not log it every second
-                _log.exception("pool %s cannot learn and shows its fallback order", run.pool_id)
+                _log.exception("pool %s cannot learn and shows its own page", run.pool_id)
             run.n_failures += 1
             run.failure, run.latest = failure, None
             failed = stand_in(run.pool, run.counters, run.version, now_us, LEARNING_FAILED)

@@ -352,7 +352,7 @@ def report_lift(counters: Counters, pool: PoolSettings, times: float = 1.0) -> R
 
 def _reason(installed: InstalledVersion, link: Explanation) -> str:
     if installed.stored.fallback:
-        return f"The pool shows its fallback order ({installed.stored.fallback})."
+        return f"The pool shows its own page ({installed.stored.fallback})."
     pool, is_best = installed.pool.settings, link.score >= link.threshold
     if link.probability > 0.0:
         others = "shown to learn more about it, or to mix pages that together keep the floor"
@@ -531,7 +531,7 @@ def describe_trouble(health: Health, pool_id: str) -> str:
         if pool.pool_id == pool_id and pool.unreadable:
             return describe_unreadable(pool.unreadable)
         if pool.pool_id == pool_id and pool.failure:
-            return f"The pool cannot learn, so it shows its fallback order ({pool.failure})."
+            return f"The pool cannot learn, so it shows its own page ({pool.failure})."
     if health.clock_jump_us:
         return (
             f"The time of day of this machine jumped by {health.clock_jump_us / 1e6:,.0f} s: the "

@@ -292,7 +292,7 @@ class PoolHealth(msgspec.Struct, frozen=True, kw_only=True):
     published_us: int
     floor_status: FloorStatus
     fallback: str
-    """Why the pool answers with its fallback order, or empty."""
+    """Why all pages of the pool are its own page, or empty."""
     n_failures: int
     """How often learning or publishing the pool failed since the service started."""
     failure: str

@@ -70,8 +70,14 @@ PAGE_FORMAT = 3
 N_PAGE_FIELDS = 7
 """Fields of a decision that are in `page`, from `floor` on."""
 
-COLUMN_OF = {"segment_floors": "floors_by", "group": "link_group"}
-"""Columns with another name than their field; `group` is reserved in SQL."""
+COLUMN_OF = {
+    "segment_floors": "floors_by",
+    "group": "link_group",
+    "own_page": "fallback_order",
+}
+"""Columns with another name than their field; `group` is reserved in SQL, and replicas of the
+previous release, which run next to new ones during an upgrade, know the own page as
+`fallback_order`."""
 
 
 _encode_json = msgspec.json.Encoder().encode
