@@ -1,7 +1,7 @@
 """The links of a player: ids outside, dense places inside.
 
-Used by `pages`, `player`, `rules_in_force`, `selector`, `service`, `simulation` and `testing`.
-Knows no policy.
+Used by `own_page`, `pages`, `player`, `rules_in_force`, `selector`, `service`, `simulation` and
+`testing`. Knows no policy.
 """
 
 from __future__ import annotations

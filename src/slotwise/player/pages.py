@@ -1,7 +1,7 @@
 """A page of a player: its constraints, the probability of each link, and its feedback.
 
-Used by `player`, `rules_in_force`, `selector`, `service` and `testing`. Knows places and numbers,
-no policy.
+Used by `own_page`, `player`, `rules_in_force`, `selector`, `service` and `testing`. Knows places
+and numbers, no policy.
 """
 
 from __future__ import annotations

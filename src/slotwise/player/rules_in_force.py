@@ -1,6 +1,6 @@
 """The rules of a problem for the links of a player, and what they cost.
 
-Used by `player`, `selector`, `service` and `simulation`.
+Used by `own_page`, `player`, `selector`, `service` and `simulation`.
 """
 
 from __future__ import annotations

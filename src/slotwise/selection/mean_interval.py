@@ -13,7 +13,7 @@ averaged, so that none has to be chosen in advance. It is the confidence sequenc
 `slotwise.evaluation` with its logarithm bounded by a parabola, whose sums can be stored.
 
 The interval is narrowest where c is near the mean; c = 0 costs little where most values are 0. Used
-by `floor_status`, `evaluation`, `selector` and `service`.
+by `floor_status`, `promise`, `evaluation`, `selector` and `service`.
 """
 
 from __future__ import annotations
@@ -77,17 +77,21 @@ def mean_interval(
     alpha = failure_probability / 2.0
     above = total - n_pages * centre
     spread = max(squares - 2.0 * centre * total + n_pages * centre * centre, 0.0)
-    low = centre + _largest(above, spread, centre, most, alpha) / n_pages
-    high = centre - _largest(-above, spread, most - centre, most, alpha) / n_pages
+    low = centre + least_sum(above, spread, centre, most, alpha) / n_pages
+    high = centre - least_sum(-above, spread, most - centre, most, alpha) / n_pages
     return max(low, 0.0), min(high, max(most, total / n_pages))
 
 
-def _largest(above: float, spread: float, reach: float, most: float, alpha: float) -> float:
-    """Return the lower bound for the sum of mu - c where no X - c is below `-reach`."""
+def least_sum(above: float, spread: float, reach: float, most: float, alpha: float) -> float:
+    """Return a lower bound for the sum of the expected X - c, where no X - c is below `-reach`.
+
+    `above` is the sum of X - c and `spread` that of its squares; `most` only scales the bets. The
+    bound ever misses with a probability of at most `alpha`.
+    """
     bets: Floats = 2.0 ** np.arange(FIRST, LAST - 1, -1, dtype=np.float64) / most
     bets = bets[bets * reach < MOST_LOST]
     if reach > 0.0:  # the largest bet that is allowed
-        bets = np.append(bets, MOST_LOST / reach)
+        bets = np.append(bets, min(MOST_LOST / reach, 2.0**60 / most))
     z = np.maximum(bets * reach, 1e-4)  # the limit of k at 0 is 1/2; below, digits are lost
     k = (-np.log1p(-z) - z) / (z * z)
     evidence = bets * above - k * bets * bets * spread - math.log(len(bets))

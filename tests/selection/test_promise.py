@@ -1,0 +1,211 @@
+"""Laws of the promise: sums that add up, bounds that hold at all times, shares that keep it."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from slotwise.selection.promise import (
+    GROUPS,
+    LEAST_OWN,
+    Group,
+    OpenCounts,
+    PageRevenue,
+    PromiseEvidence,
+    Shares,
+    Terms,
+    _least_gain,
+    _most_gain,
+    balance,
+    compare,
+    expected_ramp,
+    next_share,
+    spare_views,
+)
+
+View = tuple[Group, float, float, float]
+
+a_share = st.floats(0.0, 0.9)
+a_view = st.tuples(st.sampled_from(GROUPS), a_share, st.floats(0.0, 0.08), st.floats(0.0, 3.0))
+
+
+def evidence_of(views: list[View]) -> PromiseEvidence:
+    evidence = PromiseEvidence()
+    for group, chosen, random, revenue in views:
+        evidence.note(group, Shares.of(chosen, random), revenue)
+    return evidence
+
+
+@given(st.floats(0.0, 3.0), st.floats(0.01, 3.0), st.sampled_from([0.05, 0.5, 0.95]))
+@settings(max_examples=30, deadline=None)
+def test_ends_of_the_lift_are_the_ratios_at_which_the_bounds_are_zero(
+    chosen: float, own: float, share: float
+) -> None:
+    evidence, shares = PromiseEvidence(), Shares.of(share)
+    rates: dict[Group, float] = {"chosen": chosen, "own": own}
+    for group, rate in rates.items():
+        evidence.note_many(group, shares, 5_000, (5_000 * rate * 0.1, 15_000 * rate * 0.1))
+    found = compare(evidence, 3.0).lift
+    assert found is not None
+    for ratio in np.linspace(0.0, 12.0, 40):
+        assert found.low + 1.0 <= 0.0 or (ratio < (found.low + 1.0) * (1 - 1e-4)) <= (
+            _least_gain(evidence, ratio, 3.0, 0.025) > 0.0
+        )
+        assert (ratio > (found.high + 1.0) * (1 + 1e-4)) <= (
+            _most_gain(evidence, ratio, 3.0, 0.025) <= 1e-9
+        )
+
+
+@given(st.lists(a_view, max_size=30), st.lists(a_view, max_size=30))
+@settings(max_examples=60, deadline=None)
+def test_evidence_of_two_parts_is_their_sum_in_any_order(
+    first: list[View], second: list[View]
+) -> None:
+    together = evidence_of([*second, *first])
+    added = evidence_of(first) + evidence_of(second)
+    np.testing.assert_allclose(added.sums, together.sums, rtol=1e-12)
+    assert PromiseEvidence.restore(added.plain()) == added
+
+
+@given(st.sampled_from(GROUPS), a_share, st.lists(st.floats(0.0, 3.0), max_size=20))
+@settings(max_examples=60, deadline=None)
+def test_many_views_count_as_one_after_the_other(
+    group: Group, chosen: float, revenue: list[float]
+) -> None:
+    shares = Shares.of(chosen, 0.05)
+    one_by_one, at_once = PromiseEvidence(), PromiseEvidence()
+    for amount in revenue:
+        one_by_one.note(group, shares, amount)
+    at_once.note_many(group, shares, len(revenue), (sum(revenue), sum(x * x for x in revenue)))
+    np.testing.assert_allclose(one_by_one.sums, at_once.sums, rtol=1e-9, atol=1e-12)
+
+
+@given(st.lists(a_view, min_size=1, max_size=40), st.floats(0.5, 0.99))
+@settings(max_examples=60, deadline=None)
+def test_the_balance_is_that_of_the_definition(views: list[View], keep: float) -> None:
+    slow = 0.0
+    for group, chosen, random, revenue in views:
+        own = Shares.of(chosen, random).own
+        slow += revenue - (keep * revenue / own if group == "own" else 0.0)
+    found = balance(evidence_of(views), Terms(keep, 3.0))
+    assert found.estimate == pytest.approx(slow, rel=1e-9, abs=1e-9)
+    assert found.low <= found.estimate + 1e-9 <= found.high + 2e-9
+
+
+@given(st.floats(0.0, 0.5), st.floats(0.0, 0.45), st.floats(0.0, 0.1), st.floats(0.0, 0.999))
+def test_a_growing_share_moves_a_visitor_from_own_to_chosen_once(
+    less: float, more: float, random: float, number: float
+) -> None:
+    before, after = (
+        Shares.of(less, random).group(number),
+        Shares.of(less + more, random).group(number),
+    )
+    assert before == after or (before, after) == ("own", "chosen")
+
+
+def test_groups_have_their_shares() -> None:
+    shares = Shares.of(0.3, 0.1)
+    groups = [shares.group((k + 0.5) / 1_000) for k in range(1_000)]
+    assert [groups.count(group) for group in GROUPS] == [300, 600, 100]
+
+
+def test_without_evidence_pages_that_earn_nothing_would_keep_the_promise() -> None:
+    terms = Terms(keep=0.9, most=3.0)
+    for n_views in range(200):
+        for n_other in range(n_views + 1):
+            share = next_share(
+                PromiseEvidence(), OpenCounts(n_views - n_other, n_other), terms, rho=0.0
+            )
+            is_safe = n_other + 1 <= 0.1 * (n_views + 1) + 1e-9
+            assert (share.chosen > 0.0) <= is_safe
+            assert share.chosen in (0.0, 0.09)
+
+
+def test_certainly_better_pages_get_all_views_but_those_for_comparison() -> None:
+    evidence = PromiseEvidence()
+    evidence.note_many("own", Shares.of(0.5), 20_000, (400.0, 400.0))
+    evidence.note_many("chosen", Shares.of(0.5), 20_000, (800.0, 800.0))
+    share = next_share(evidence, OpenCounts(), Terms(0.95, 1.0))
+    assert share.reason == "all"
+    assert share.chosen == pytest.approx(1.0 - LEAST_OWN)
+
+
+def test_certainly_worse_pages_stop() -> None:
+    evidence = PromiseEvidence()
+    evidence.note_many("own", Shares.of(0.5), 20_000, (800.0, 800.0))
+    evidence.note_many("chosen", Shares.of(0.5), 20_000, (300.0, 300.0))
+    assert compare(evidence, 1.0).is_worse
+    assert next_share(evidence, OpenCounts(), Terms(0.95, 1.0)).reason == "stopped"
+
+
+def test_open_views_of_other_pages_count_as_if_they_earned_nothing() -> None:
+    evidence = PromiseEvidence()
+    evidence.note_many("own", Shares.of(0.3), 70_000, (1_400.0, 1_400.0))
+    evidence.note_many("chosen", Shares.of(0.3), 30_000, (900.0, 900.0))
+    terms = Terms(0.95, 1.0)
+    settled = spare_views(evidence, OpenCounts(), terms)
+    waiting = spare_views(evidence, OpenCounts(other=1_000), terms)
+    assert settled > 0.0
+    assert settled - waiting == pytest.approx(950.0)
+
+
+def test_a_share_for_many_views_leaves_room_for_chance() -> None:
+    terms = Terms(0.95, 1.0)
+    share = next_share(PromiseEvidence(), OpenCounts(own=1_000), terms, n_ahead=10_000)
+    expected = 10_000 * share.chosen
+    assert 0.0 < expected + 3.0 * np.sqrt(expected) <= share.max_other + 1e-6
+
+
+def test_evidence_that_is_damaged_is_refused() -> None:
+    nan, negative = np.full((6, 15), np.nan), -np.ones((6, 15))
+    damages: list[object] = [{"format": 2}, [[1.0]], nan, negative]
+    for damaged in damages:
+        with pytest.raises(ValueError, match="evidence"):
+            PromiseEvidence.restore(damaged)
+
+
+def play(seed: int, own_rate: float, ratio: float) -> tuple[bool, bool]:
+    """Return whether the bounds ever missed: those of the balance and those of the lift."""
+    rng, keep, n_views = np.random.default_rng(seed), 0.9, 500
+    evidence, terms = PromiseEvidence(), Terms(keep, 1.0)
+    true_balance, missed_balance, missed_lift = 0.0, False, False
+    for step in range(60):
+        shares = Shares.of((0.05, 0.3, 0.7, 0.9, 0.5)[step % 5])
+        rate = own_rate * (1.0 + 0.5 * np.sin(step / 9))  # drifts, and with it the share
+        n_chosen = rng.binomial(n_views, shares.chosen)
+        sold = rng.binomial(n_chosen, rate * ratio), rng.binomial(n_views - n_chosen, rate)
+        evidence.note_many("chosen", shares, n_chosen, (sold[0],) * 2)
+        evidence.note_many("own", shares, n_views - n_chosen, (sold[1],) * 2)
+        true_balance += (
+            n_chosen * rate * ratio + (n_views - n_chosen) * rate - keep * n_views * rate
+        )
+        found = balance(evidence, terms)
+        missed_balance |= not found.low <= true_balance <= found.high
+        if step % 6 == 5:
+            lift = compare(evidence, 1.0).lift
+            missed_lift |= lift is not None and not lift.low <= ratio - 1.0 <= lift.high
+    return missed_balance, missed_lift
+
+
+@pytest.mark.parametrize(("own_rate", "ratio"), [(0.02, 0.6), (0.2, 1.5)])
+def test_bounds_hold_at_all_times(own_rate: float, ratio: float) -> None:
+    # a run misses with a probability of at most 5 %, more than 10 of 30 with less than 1e-6
+    missed = np.array([play(seed, own_rate, ratio) for seed in range(30)])
+    assert (missed.sum(axis=0) <= 10).all()
+
+
+def test_a_ramp_is_faster_where_less_is_promised_or_more_is_gained() -> None:
+    own = PageRevenue(0.02, 0.02)
+
+    def views_until_all(keep: float, ratio: float, n_open: float = 0.0) -> float:
+        chosen = PageRevenue(0.02 * ratio, 0.02 * ratio)
+        ramp = expected_ramp(Terms(keep, 1.0), own, chosen, 1e7, n_open=n_open)
+        assert ramp.half is not None
+        assert ramp.all is not None
+        assert ramp.half <= ramp.all
+        return ramp.all
+
+    assert views_until_all(0.90, 1.5) < views_until_all(0.95, 1.5) < views_until_all(0.95, 1.2)
+    assert views_until_all(0.95, 1.5) < views_until_all(0.95, 1.5, n_open=40_000.0)
+    worse = expected_ramp(Terms(0.95, 1.0), own, PageRevenue(0.01, 0.01), 1e6)
+    assert worse.half is None
+    assert worse.shares.max() <= 0.1
