@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from slotwise.cli.main import main
+from slotwise.cli.warm_up import play_policy
+from slotwise.policies import POLICIES
 
 FIRST_PAGE = """
 from numba.core import event
@@ -52,6 +54,13 @@ def test_the_first_page_compiles_nothing(policy: str, tmp_path: Path) -> None:
     assert str(tmp_path) in warmed.stdout
     assert "slotwise: compiling" not in warmed.stderr
     assert run("-c", FIRST_PAGE.replace("POLICY", repr(policy))).stdout == "[]\n"
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_every_policy_can_be_warmed_up(policy: str) -> None:
+    """Also policies that do not start without a horizon; interpreted here, since it is faster."""
+    shares = list(play_policy(policy))
+    assert shares == sorted(shares)
 
 
 def test_an_unknown_policy_is_named(capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from slotwise.service.records import PoolSettings
 
 LINKS, N_SLOTS = tuple("abcd"), 2
-
+STAND_INS: dict[str, Any] = {"probabilities": [N_SLOTS / len(LINKS)] * len(LINKS), "horizon": 1000}
+"""Values of the settings without which some policies do not start."""
 FEATURES: dict[str, Any] = {"device": ("phone", "desktop"), "country": str, "new": bool}
 VARIANTS: tuple[dict[str, Any], ...] = (
     {"click_floor": 0.3},
@@ -42,16 +43,17 @@ SERVICE_FEATURES: tuple[dict[str, Any], ...] = (
 )
 
 
-def compile_policy(name: str) -> Iterator[float]:
-    """Compile and store what selectors, the service and experiments call with this policy.
+def play_policy(name: str) -> Iterator[float]:
+    """Call what selectors, the service and experiments call with this policy.
 
     Yields the share that is done. A kind of selector that the policy refuses is left out, and so is
     the service or the engine where its packages are missing.
     """
-    os.environ["SLOTWISE_COMPILE"] = "first"
-    policy = _small(name)
+    known = setting_names(policy_class(name))
+    settings = {key: value for key, value in STAND_INS.items() if key in known}
+    policy = make_policy(name, settings)
     steps = [partial(_select, policy, variant) for variant in VARIANTS]
-    steps += [partial(_serve, name, *kind) for kind in product(SERVICE_FEATURES, (False, True))]
+    steps += [partial(_serve, name, settings, *kind) for kind in product(SERVICE_FEATURES, (False, True))]
     steps.append(partial(_simulate, policy))
     for number, step in enumerate(steps):
         yield number / len(steps)
@@ -62,12 +64,6 @@ def _select(policy: Policy, variant: dict[str, Any]) -> None:
     with suppress(SlotwiseError):
         made = Selector(LINKS, N_SLOTS, policy=policy, horizon=1000, seed=1, **variant)
         _play(made, {"device": "phone"} if "features" in variant else {})
-
-
-def _small(name: str) -> Policy:
-    known = setting_names(policy_class(name))
-    wanted = {"probabilities": [N_SLOTS / len(LINKS)] * len(LINKS)}
-    return make_policy(name, {key: value for key, value in wanted.items() if key in known})
 
 
 def _play(selector: Selector, visitor: dict[str, str]) -> None:
@@ -83,12 +79,13 @@ def _play(selector: Selector, visitor: dict[str, str]) -> None:
     selector.frontier()
 
 
-def _serve(name: str, features: dict[str, Any], learns_slots: bool) -> None:
+def _serve(
+    name: str, settings: dict[str, Any], features: dict[str, Any], learns_slots: bool
+) -> None:
     try:
         from slotwise.service.records import PoolSettings
     except ModuleNotFoundError:
         return
-    settings = {"probabilities": [N_SLOTS / len(LINKS)] * len(LINKS)} if name == "fixed-mix" else {}
     pool = PoolSettings("toy", N_SLOTS, 0.3, 1_000_000, "EUR", 1, 1, name, settings)
     serve_pool(pool, features, learns_slots)
 
@@ -159,10 +156,11 @@ def warm_up_command(
     names = list(dict.fromkeys(policies or POLICIES))
     for name in names:
         policy_class(name)  # refuses an unknown one before any is compiled
+    os.environ["SLOTWISE_COMPILE"] = "first"
     started = time.perf_counter()
     with progress_bar("compiling") as tell:
         for number, name in enumerate(names):
-            for share in compile_policy(name):
+            for share in play_policy(name):
                 tell((number + share) / len(names), name)
     seconds = time.perf_counter() - started
     ready = "1 policy" if len(names) == 1 else f"{len(names)} policies"
