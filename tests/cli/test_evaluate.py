@@ -31,6 +31,19 @@ def test_another_floor(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "for comparison, bootstrap" in text
 
 
+def test_another_number_of_slots(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = log, "--floor", "0.2", "--json"
+    wide, narrow = (json.loads(said(capsys, *asked, "--slots", n)) for n in ("2", "1"))
+    assert wide == json.loads(said(capsys, *asked))
+    assert narrow["clicks"]["value"] < 0.7 * wide["clicks"]["value"]
+    policy = json.loads(
+        said(capsys, log, "--policy", "cucb", "--runs", "2", "--slots", "1", "--json")
+    )
+    assert policy["n_slots"] == 1
+    curve = json.loads(said(capsys, log, "--frontier", "--slots", "1", "--json"))
+    assert curve["floors"][-1] < 1.0
+
+
 def test_the_json_of_an_answer(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     answer = json.loads(said(capsys, log, "--floor", "0.5", "--json"))
     for level in ("revenue", "clicks"):
@@ -109,6 +122,8 @@ MISTAKES = [
     (["--floor", "-1"], "`click_floor` must be a finite number that is at least 0, got -1.0"),
     (["--floor", "1", "--by", "country"], "`features` must be features of the log (none)"),
     (["--floor", "1", "--estimator", "x"], "`estimator` must be one of dr, ips, sn, clipped"),
+    (["--floor", "1", "--slots", "0"], "`--slots` must be at least 1, got 0"),
+    (["--mix", "mix.csv", "--slots", "2"], "`--slots` must be left out with --mix"),
     (["--mix", "none.csv"], "`mix` must be a CSV file that exists"),
 ]
 

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import io
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from slotwise.errors import InvalidInput
-from slotwise.evaluation import BestMix, EvaluationSettings, LinkMix, evaluate, evaluate_all
+from slotwise.evaluation import (
+    BestMix,
+    EvaluationSettings,
+    LinkMix,
+    evaluate,
+    evaluate_all,
+    frontier_of_log,
+)
 from tests.evaluation.logs import as_file, random_log
 
 
@@ -171,3 +180,63 @@ def test_a_log_too_short_to_fit_is_refused() -> None:
     log = {name: column[:2] for name, column in random_log().items()}
     with pytest.raises(InvalidInput, match="more than 100 settled pages, to fit the best mix"):
         evaluate([as_file(log)], BestMix(0.5))
+
+
+def joined(*logs: dict[str, list[Any]]) -> list[io.BytesIO]:
+    """One log with the pages of all of them in turn."""
+    rows = [
+        (time, number, *(log[name][row] for name in log if name not in ("page_id", "time_us")))
+        for number, log in enumerate(logs)
+        for row, time in enumerate(log["time_us"])
+    ]
+    rows.sort(key=lambda row: row[:2])
+    times, numbers, *columns = (list(column) for column in zip(*rows, strict=True))
+    names = [name for name in logs[0] if name not in ("page_id", "time_us")]
+    ids = [f"{time} {number}" for time, number in zip(times, numbers, strict=True)]
+    return [as_file({"page_id": ids, "time_us": times} | dict(zip(names, columns, strict=True)))]
+
+
+def test_one_large_page_changes_no_answer() -> None:
+    small, large = random_log(n_pages=3000), random_log(n_pages=1, n_slots=6)
+    large["probability"] = large["min_probability"] = [1.0] * 6
+    alone = evaluate([as_file(small)], BestMix(1.2))
+    together = evaluate(joined(small, large), BestMix(1.2))
+    assert together.clicks.value == pytest.approx(alone.clicks.value, rel=0.01)
+    assert together.revenue.value == pytest.approx(alone.revenue.value, rel=0.01)
+    assert together.floor_is_kept == alone.floor_is_kept
+    assert not [note for note in alone.notes if "links" in note]
+    (note,) = together.notes
+    assert note.startswith("The pages of the log have 2 to 6 links, 99.97 % of them 2.")
+    assert note.endswith("Each page is evaluated with as many as it has.")
+
+
+def test_each_page_is_evaluated_at_its_own_size() -> None:
+    """Pages of 2 and of 4 links in turn: without a floor, each size earns what it does alone."""
+    sizes = [random_log(n_pages=2000, n_slots=n_slots) for n_slots in (2, 4)]
+    alone = [evaluate([as_file(log)], BestMix(0.0)) for log in sizes]
+    together = evaluate(joined(*sizes), BestMix(0.0))
+    for level in ("revenue", "clicks"):
+        mean = sum(getattr(answer, level).value for answer in alone) / 2
+        assert getattr(together, level).value == pytest.approx(mean, rel=0.03)
+    assert sum(together.mix.values()) == pytest.approx(3.0)
+    of_two = evaluate(joined(*sizes), BestMix(0.0, n_slots=2))
+    assert sum(of_two.mix.values()) == pytest.approx(2.0)
+    assert of_two.clicks.value == pytest.approx(alone[0].clicks.value, rel=0.03)
+    assert of_two.notes[-1].endswith("Each page is evaluated with 2.")
+
+
+def test_the_frontier_of_pages_of_two_sizes_ends_where_their_clicks_do(tmp_path: Path) -> None:
+    sizes = [random_log(n_pages=1500, n_slots=n_slots) for n_slots in (2, 4)]
+    path = tmp_path / "log.parquet"
+    path.write_bytes(joined(*sizes)[0].getvalue())
+    curve = frontier_of_log(path)
+    assert curve.points[-1].clicks.value == pytest.approx(curve.floors[-1], rel=0.05)
+
+
+def test_an_order_that_the_policy_chose_is_noted() -> None:
+    log = random_log()
+    mix = LinkMix.of({"link-0": 1.0, "link-1": 1.0})
+    for is_random, n_notes in ((True, 0), (False, 1)):
+        log["random_order"] = [is_random] * len(log["link"])
+        notes = evaluate([as_file(log)], mix).notes
+        assert sum("chose the order" in note for note in notes) == n_notes

@@ -180,6 +180,36 @@ def test_segments_and_slots_are_solved_as_by_highs(are_alike: bool) -> None:
     assert statuses == {"slack", "binding", "infeasible"}
 
 
+def test_pages_of_different_sizes_share_one_floor() -> None:
+    from scipy.optimize import linprog
+
+    for seed in range(30):
+        value, clicks, shares, _, ((everybody, _), *_) = instance(seed)
+        n_kinds, n_links = value.shape
+        sizes = np.random.default_rng(seed).integers(1, n_links + 1, n_kinds)
+        floor = float(np.random.default_rng(seed).uniform(0.2, 0.8) * (shares @ sizes))
+        is_slot = np.arange(sizes.max()) < sizes[:, None]
+        best = solve_kinds(value, clicks, shares, is_slot.astype(float), [(everybody, floor)])
+        np.testing.assert_allclose(best.probabilities.sum(axis=1), sizes, atol=ACCURACY)
+        expected = linprog(
+            -(shares[:, None] * value).ravel(),
+            A_ub=-(shares[:, None] * clicks).ravel()[None],
+            b_ub=[-floor],
+            A_eq=np.kron(np.eye(n_kinds), np.ones(n_links)),
+            b_eq=sizes,
+            bounds=(0.0, 1.0),
+        )
+        assert (best.status == "infeasible") == (expected.status == 2)
+        if expected.status == 0:
+            assert best.value == pytest.approx(-expected.fun, abs=1e-8)
+
+
+def test_a_row_of_slots_is_needed_for_each_kind() -> None:
+    rates = [[0.5, 0.1], [0.5, 0.1]]
+    with pytest.raises(InvalidInput, match=r"`slot_weights` must be a row for each kind \(2\)"):
+        solve_kinds(rates, rates, [0.5, 0.5], [[1.0]], [(np.ones(2, bool), 0.1)])
+
+
 @pytest.mark.parametrize("are_alike", [True, False])
 def test_rules_hold_for_every_kind_as_by_highs(are_alike: bool) -> None:
     statuses, n_rules = set(), 0

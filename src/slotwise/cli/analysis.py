@@ -59,6 +59,11 @@ class Question(NamedTuple):
     policy: str | None
     by: tuple[str, ...]
     rules: tuple[Rule, ...] = ()
+    slots: int | None = None
+
+    def best_mix(self, rules: tuple[Rule, ...] = ()) -> BestMix:
+        """Return the best mix at the floor."""
+        return BestMix(self.floor or 0.0, self.slots, self.by, rules)
 
 
 def evaluate_command(
@@ -76,6 +81,10 @@ def evaluate_command(
     ] = None,
     rule: Annotated[
         list[str] | None, Option(help='A rule for the best mix, as "partner: b1,b2 >= 0.5".')
+    ] = None,
+    slots: Annotated[
+        int | None,
+        Option(help="Links on every page; by default, as many as each page of the log has."),
     ] = None,
     estimator: Annotated[str, Option(help="dr, ips, sn or clipped.")] = "dr",
     confidence: Annotated[
@@ -110,7 +119,7 @@ def evaluate_command(
       slotwise evaluate log.parquet --frontier --out figures
     """
     rules = tuple(Rule.of_text(one) for one in rule or ())
-    question = Question(log, floor, mix, policy, tuple(by or ()), rules)
+    question = Question(log, floor, mix, policy, tuple(by or ()), rules, slots)
     _check(question, frontier)
     settings = EvaluationSettings(estimator, confidence, clip, max_revenue, floor, seed)
     if policy is not None:
@@ -118,18 +127,15 @@ def evaluate_command(
             simulated = _simulated(question, settings, runs)
         _print_simulated(simulated, as_json)
     elif rules:
-        free, within = BestMix(floor or 0.0, features=question.by), "best mix within the rules"
-        ruled = BestMix(floor or 0.0, features=question.by, rules=rules)
-        answers = evaluate_all(log, {within: ruled, "best mix": free}, settings)
+        within, ruled = "best mix within the rules", question.best_mix(rules)
+        answers = evaluate_all(log, {within: ruled, "best mix": question.best_mix()}, settings)
         _print_rules(answers[within], answers["best mix"], as_json)
     elif frontier:
-        curve = frontier_of_log(log, settings=settings, features=question.by)
+        curve = frontier_of_log(log, settings=settings, features=question.by, n_slots=slots)
         _print_frontier(curve, as_json)
         _draw(curve, f"frontier-{log.stem}", f"{log.name}: the price of the floor", out, formats)
     else:
-        candidate = (
-            read_mix(mix) if mix is not None else BestMix(floor or 0.0, features=question.by)
-        )
+        candidate = read_mix(mix) if mix is not None else question.best_mix()
         asked = "best mix" if mix is None else mix.stem
         answer = evaluate_all(log, {asked: candidate}, settings)[asked]
         _print_answer(answer, as_json)
@@ -154,6 +160,11 @@ def _check(question: Question, frontier: bool) -> None:
         raise InvalidInput("say what to evaluate: --floor, --rule, --mix, --policy or --frontier")
     if frontier and question.floor is not None:
         raise InvalidInput.of("--floor", "left out with --frontier", question.floor)
+    if question.slots is not None and question.slots < 1:
+        raise InvalidInput.of("--slots", "at least 1", question.slots)
+    if question.slots is not None and question.mix is not None:
+        rule = "left out with --mix; the probabilities of a mix sum to its slots"
+        raise InvalidInput.of("--slots", rule, question.slots)
     if question.by and (question.mix is not None or question.policy is not None):
         rule = "left out with --mix and --policy; a mix has its features in its columns"
         raise InvalidInput.of("--by", rule, list(question.by))
@@ -168,13 +179,14 @@ def _simulated(question: Question, settings: EvaluationSettings, n_runs: int) ->
         raise InvalidInput.of("--runs", "at least 2", n_runs)
     policy = make_policy(str(question.policy))
     links = fit_links(question.log, settings.max_revenue)
+    n_slots = question.slots or links.n_slots
     n_rounds = min(links.n_pages, MAX_ROUNDS)
     clicks, revenue = simulate_fitted(
         links.views,
         links.clicks,
         links.revenue,
         policy,
-        links.n_slots,
+        n_slots,
         question.floor or 0.0,
         n_rounds,
         n_runs,
@@ -195,6 +207,7 @@ def _simulated(question: Question, settings: EvaluationSettings, n_runs: int) ->
         "uncovered": 0.0,
         "n_rounds": n_rounds,
         "n_runs": n_runs,
+        "n_slots": n_slots,
         "n_unsettled": links.n_unsettled,
         "currency": links.currency,
         "click_floor": question.floor,
@@ -209,8 +222,9 @@ def _print_simulated(answer: dict[str, Any], as_json: bool) -> None:
     console.print(_levels_table(answer))
     console.print(
         f"{answer['candidate']} from scratch, {answer['n_runs']} runs of {answer['n_rounds']:,} "
-        "pages on a simulator with the log's rates: links that do not influence each other, one "
-        "kind of visitor, no drift. A simulation, not an estimate from the log.",
+        f"pages of {answer['n_slots']} links on a simulator with the log's rates: links that do "
+        "not influence each other, one kind of visitor, no drift. A simulation, not an estimate "
+        "from the log.",
         markup=False,
     )
 
@@ -293,16 +307,15 @@ def _print_frontier(curve: LogFrontier, as_json: bool) -> None:
         print(json.dumps({"floors": list(curve.floors), "points": points}))
         return
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("floor", "revenue", "low", "high", "clicks", "low", "high", "kept"):
+    for heading in ("floor", "revenue", "low", "high", "clicks", "low", "high"):
         table.add_column(heading, justify="right", no_wrap=True)
-    kept = {True: "yes", False: "no", None: "open"}
     for floor, point in zip(curve.floors, curve.points, strict=True):
         cells = [
             f"{number:.4g}"
             for estimate in (point.revenue, point.clicks)
             for number in (estimate.value, estimate.low, estimate.high)
         ]
-        table.add_row(f"{floor:.4g}", *cells, kept[point.floor_is_kept])
+        table.add_row(f"{floor:.4g}", *cells)
     console = Console(highlight=False)
     console.print(table)
     console.print("the intervals of each floor hold on their own", markup=False)

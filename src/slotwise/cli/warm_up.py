@@ -53,7 +53,9 @@ def play_policy(name: str) -> Iterator[float]:
     settings = {key: value for key, value in STAND_INS.items() if key in known}
     policy = make_policy(name, settings)
     steps = [partial(_select, policy, variant) for variant in VARIANTS]
-    steps += [partial(_serve, name, settings, *kind) for kind in product(SERVICE_FEATURES, (False, True))]
+    steps += [
+        partial(_serve, name, settings, *kind) for kind in product(SERVICE_FEATURES, (False, True))
+    ]
     steps.append(partial(_simulate, policy))
     for number, step in enumerate(steps):
         yield number / len(steps)

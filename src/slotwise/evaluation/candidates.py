@@ -17,7 +17,7 @@ from slotwise.arrays import Floats
 from slotwise.errors import InvalidInput, MissingData
 from slotwise.evaluation.log_reader import Vocabulary
 from slotwise.features import NOT_KNOWN
-from slotwise.problem import Rule, is_finite_number
+from slotwise.problem import Rule, is_finite_number, whole_number
 from slotwise.selection import SlotRule, Solution, solve, solve_kinds, solve_rules
 
 SLOT = "slot"
@@ -26,10 +26,15 @@ ROUNDING = 1e-6
 
 @dataclass(frozen=True)
 class Known:
-    """What a candidate may look at: the log before the block that it is asked for."""
+    """What a candidate may look at: the log before the block that it is asked for.
+
+    `sizes` has the number of links on a page of each segment. The rows and columns of `rates` are
+    the segments and links of the last fit; more may have been seen since.
+    """
 
     links: Vocabulary
     segments: list[tuple[str, ...]]
+    sizes: list[int]
     n_slots: int
     rates: Floats
     views: Floats
@@ -42,6 +47,10 @@ class Candidate(ABC):
     """The features of visitors that it looks at."""
     by_slot = False
     """Whether it gives the slot of each link."""
+    n_slots: int | None = None
+    """How many links its pages have; None where each has as many as the page of the log."""
+    by_size = False
+    """Whether its page depends on how many links the page of the log has."""
     fits_on = 0.0
     """The share of the log, from its beginning, that it needs before it is evaluated."""
 
@@ -134,7 +143,8 @@ class BestMix(Candidate):
 
     A mix chosen by looking at a log seems better on that log than it is. So the mix of each part
     of the log is fitted to the pages before that part, and the first quarter only serves to fit.
-    With `features` each segment of visitors gets a mix of its own, and the floor holds on average.
+    Each page has as many links as in the log, or `n_slots`. With `features` each segment of
+    visitors gets a mix of its own. The floor holds on average, also over pages of different sizes.
     `rules` say how many slots of a page some links may and must have; a `boost` is ignored.
     """
 
@@ -151,43 +161,52 @@ class BestMix(Candidate):
             rule = "a finite number that is at least 0"
             raise InvalidInput.of("click_floor", rule, click_floor)
         self.click_floor = float(click_floor)
-        self.n_slots = n_slots
+        self.n_slots = None if n_slots is None else whole_number("n_slots", n_slots, at_least=1)
+        self.by_size = n_slots is None
         self.features = tuple(features)
         self.rules = tuple(rules)
         if self.rules and self.features:
             raise InvalidInput.of("rules", "empty where segments have mixes", len(self.rules))
-        self._average = np.zeros(0)
+        self._scores = np.zeros(0)
+        """Revenue and priced clicks of each link for an average visitor, at most 1."""
         self.solution: Solution | None = None
         """The last mix that was fitted, with its floor's status."""
 
     def probabilities(self, known: Known) -> Floats:
         """Solve the floor program for the rates of the log so far."""
-        n_slots = min(self.n_slots or known.n_slots, len(known.links))
         clicks, revenue = known.rates
-        views = known.views.sum(axis=1)
-        shares = views / views.sum()
+        sizes = self._sizes(known)[: len(clicks)]
+        pages = known.views.sum(axis=1)[: len(clicks)] / known.sizes[: len(clicks)]
+        shares = pages / pages.sum()
+        for rule in self.rules:
+            rule.check_page(max(sizes))
+        rules = self._slot_rules(known.links)
         if len(shares) == 1:
-            page = (revenue[0], clicks[0], n_slots, self.click_floor)
-            if self.rules:
-                best_within = solve_rules(*page, self._slot_rules(known.links, n_slots))
-                self.solution = Solution(*best_within[:5])
-            else:
-                self.solution = solve(*page)
-            self._average = self.solution.probabilities
-            return self._average[None]
-        floors = [(np.ones(len(shares), bool), self.click_floor)]
-        best = solve_kinds(revenue, clicks, shares, np.ones(n_slots), floors)
-        price, brought = float(best.shadow_prices[0]), float(best.clicks[0])
-        self.solution = Solution(best.probabilities, price, best.status, best.value, brought)
-        self._average = shares @ best.probabilities
-        return best.probabilities
+            page = (revenue[0], clicks[0], sizes[0], self.click_floor)
+            self.solution = Solution(*solve_rules(*page, rules)[:5]) if rules else solve(*page)
+            table = self.solution.probabilities[None]
+        else:
+            floors = [(np.ones(len(shares), bool), self.click_floor)]
+            is_slot = np.arange(max(sizes)) < np.array(sizes)[:, None]
+            best = solve_kinds(revenue, clicks, shares, is_slot.astype(float), floors, rules)
+            price, brought = float(best.shadow_prices[0]), float(best.clicks[0])
+            self.solution = Solution(best.probabilities, price, best.status, best.value, brought)
+            table = best.probabilities
+        price = self.solution.shadow_price
+        scores = shares @ (clicks if np.isinf(price) else revenue + price * clicks)
+        self._scores = scores / max(1.0, float(scores.max()))
+        return self.extended(table, known)
 
-    def _slot_rules(self, links: Vocabulary, n_slots: int) -> list[SlotRule]:
+    def _sizes(self, known: Known) -> list[int]:
+        """Return the number of links on a page of each segment."""
+        n_links = known.rates.shape[-1]
+        return [min(self.n_slots or size, n_links) for size in known.sizes]
+
+    def _slot_rules(self, links: Vocabulary) -> list[SlotRule]:
         """Return the rules for the links seen so far."""
         place_of = {link: place for place, link in enumerate(links.values)}
         found = []
         for rule in self.rules:
-            rule.check_page(n_slots)
             seen = [place_of[str(link)] for link in rule.links if str(link) in place_of]
             if not seen:
                 raise rule.error("links", "links of the log", list(rule.links))
@@ -196,12 +215,23 @@ class BestMix(Candidate):
         return found
 
     def extended(self, table: Floats, known: Known) -> Floats:
-        """Show no new link yet, and a new segment the average page."""
+        """Show no new link yet, and a new segment or size the best page at the last price."""
         n_new_links = len(known.links) - table.shape[1]
-        average = np.pad(self._average, (0, n_new_links))
+        new = self._sizes(known)[len(table) :]
+        pages = [self._best_page(size, known.links) for size in new]
         grown = np.pad(table, ((0, 0), (0, n_new_links)))
-        n_new = max(len(known.segments) - len(table), 0)
-        return np.concatenate([grown, np.tile(average, (n_new, 1))])
+        of_new = np.zeros((len(new), len(known.links)))
+        for row, page in enumerate(pages):
+            of_new[row, : len(page)] = page
+        return np.concatenate([grown, of_new])
+
+    def _best_page(self, n_slots: int, links: Vocabulary) -> Floats:
+        """Return the page of `n_slots` links for an average visitor."""
+        nothing = np.zeros(len(self._scores))
+        if not self.rules:
+            return solve(self._scores, nothing, n_slots, 0.0).probabilities
+        rules = self._slot_rules(links)
+        return solve_rules(self._scores, nothing, n_slots, 0.0, rules).probabilities
 
 
 def read_mix(path: str | Path) -> LinkMix:

@@ -22,6 +22,7 @@ Used by `evaluate` and `other_logs`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -396,7 +397,10 @@ def add_logged(bets: tuple[Bets, Bets], pages: Pages) -> None:
 
 @dataclass(frozen=True)
 class FittedLinks:
-    """Views, clicks and revenue (in [0, 1] a view) of each link, and its shrunk rates."""
+    """Views, clicks and revenue (in [0, 1] a view) of each link, and its shrunk rates.
+
+    `n_slots` is the number of links that most pages have, `pages_of_size` counts all sizes.
+    """
 
     links: tuple[str, ...]
     views: Floats
@@ -405,6 +409,7 @@ class FittedLinks:
     click_rates: Floats
     revenue_rates: Floats
     n_slots: int
+    pages_of_size: Mapping[int, int]
     n_pages: int
     n_unsettled: int
     max_revenue: float
@@ -428,7 +433,8 @@ def fit_links(log: Source, max_revenue: float | None = None) -> FittedLinks:
         revenue=tallies.outcomes[1, 0],
         click_rates=click_rates,
         revenue_rates=revenue_rates,
-        n_slots=reader.n_slots,
+        n_slots=reader.usual_slots,
+        pages_of_size=reader.pages_of_size,
         n_pages=reader.n_pages,
         n_unsettled=reader.n_unsettled,
         max_revenue=reader.max_revenue,

@@ -97,7 +97,8 @@ def evaluate_all(
     kinds = {(candidate.features, candidate.by_slot) for candidate in chosen}
     if len(kinds) > 1:
         raise InvalidInput.of("candidates", "of the same features and slots", sorted(kinds))
-    reader = LogReader(log, chosen[0].features, settings.max_revenue)
+    by_size = any(candidate.by_size for candidate in chosen)
+    reader = LogReader(log, chosen[0].features, settings.max_revenue, by_size)
     if chosen[0].by_slot and not reader.has_slot_probabilities:
         rule = "without slots, since the log has no column `slot_probability`"
         raise InvalidInput.of("mix", rule, "a column `slot`")
@@ -164,7 +165,8 @@ class _Pass:
         if refit:
             self._rates = tallies.rates()
             self._is_seen = tallies.recent_views > 0
-        known = Known(reader.links, reader.segments, reader.n_slots, self._rates, tallies.views)
+        seen = reader.links, reader.segments, reader.sizes, reader.n_slots
+        known = Known(*seen, self._rates, tallies.views)
         is_fitted = self._rates.shape[-1] > 0
         for track in self.tracks:
             share = track.candidate.fits_on
@@ -212,6 +214,7 @@ class _Pass:
         if best is not None and best.status == "infeasible":
             note = f"The floor is out of reach: the most clicked mix has {best.clicks:.4g} clicks."
             notes += (note,)
+        notes += self._sizes_and_order(candidate)
         return Evaluation(
             candidate=name,
             estimator=settings.estimator,
@@ -245,9 +248,30 @@ class _Pass:
             page = table.sum(axis=0)
         else:
             views = self._tallies.views.sum(axis=1)[: len(table)]
-            page = views @ table[: len(views)] / max(views.sum(), 1.0)
+            pages = views / self._reader.sizes[: len(views)]
+            page = pages @ table[: len(pages)] / max(pages.sum(), 1.0)
         links = self._reader.links.values
         return {links[place]: float(page[place]) for place in np.flatnonzero(page > 0)}
+
+    def _sizes_and_order(self, candidate: Candidate) -> tuple[str, ...]:
+        """Return notes on pages of different sizes, and on the order of links."""
+        reader, notes = self._reader, []
+        if len(reader.pages_of_size) > 1:
+            usual = reader.usual_slots
+            share = 100.0 * reader.pages_of_size[usual] / reader.n_pages
+            least = min(reader.pages_of_size)
+            size = "as many as it has" if candidate.n_slots is None else str(candidate.n_slots)
+            notes.append(
+                f"The pages of the log have {least} to {reader.n_slots} links, {share:.4g} % of "
+                f"them {usual}. Each page is evaluated with {size}."
+            )
+        if reader.has_own_order and not candidate.by_slot:
+            notes.append(
+                "Slots differ, and the policy of the log chose the order: each link is judged in "
+                "the slots where the log showed it. In other slots its clicks and revenue may lie "
+                "outside the intervals."
+            )
+        return tuple(notes)
 
     def _uncovered(self, track: Track, table: Floats) -> tuple[float, tuple[str, ...]]:
         """Return the share of the page that the log could not show, and what to note."""
@@ -329,23 +353,29 @@ def frontier_of_log(
     floors: Sequence[float] | None = None,
     settings: EvaluationSettings = DEFAULT,
     features: Sequence[str] = (),
+    n_slots: int | None = None,
 ) -> LogFrontier:
     """Return what the best mix would have earned at each floor.
 
     Without `floors`, eleven from the last that costs nothing to the most clicks that a page can
     have, by the rates of the whole log. Reads the log twice, so it must be a file or a folder.
+    Each page has as many links as in the log, or `n_slots`.
     """
     if floors is None:
         links = fit_links(log, settings.max_revenue)
-        curve = frontier(links.revenue_rates, links.click_rates, links.n_slots)
-        floors = np.linspace(curve.floors[0], curve.floors[-1], N_FLOORS).tolist()
+        sizes = links.pages_of_size if n_slots is None else {n_slots: links.n_pages}
+        ends = np.zeros(2)
+        for size, n_pages in sizes.items():
+            curve = frontier(links.revenue_rates, links.click_rates, size)
+            ends += n_pages / links.n_pages * curve.floors[[0, -1]]
+        floors = np.linspace(ends[0], ends[1], N_FLOORS).tolist()
     wanted = sorted({float(floor) for floor in floors})
     if not wanted:
         raise InvalidInput.of("floors", "at least one floor", wanted)
     candidates = {f"floor {floor:.4g} ({k})": floor for k, floor in enumerate(wanted)}
     answers = evaluate_all(
         log,
-        {name: BestMix(floor, features=features) for name, floor in candidates.items()},
+        {name: BestMix(floor, n_slots, features) for name, floor in candidates.items()},
         settings,
     )
     return LogFrontier(tuple(wanted), tuple(answers.values()))

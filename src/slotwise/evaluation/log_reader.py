@@ -6,6 +6,7 @@ Used by `candidates`, `estimators`, `evaluate` and `other_logs`.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -178,6 +179,12 @@ class LogChecks:
         self._refuse("slot", rows["slot"] < 1, "at least 1", rows["slot"], n_before)
         for name in ("probability", "slot_probability", "min_probability"):
             rows[name] = self._probabilities(name, columns.get(name), n_rows, n_before)
+        in_random_order = columns.get("random_order")
+        rows["random_order"] = (
+            np.ones(n_rows, bool)
+            if in_random_order is None
+            else _numbers(in_random_order.fill_null(False)).astype(bool)
+        )
         changes = columns.get("pool_changes")
         rows["pool_changes"] = (
             np.zeros(n_rows, np.int64)
@@ -378,8 +385,9 @@ class LogReader:
     """The pages of a log, read once and in order; counts what it leaves out.
 
     `features` are the features of visitors that make a segment: `segments` lists the values of
-    each, by the codes in `Pages.segments`. Revenue is divided by `max_revenue`, or by what the
-    log's metadata says; without either it must lie in [0, 1].
+    each, by the codes in `Pages.segments`. With `by_size`, pages of different sizes are in
+    different segments, and `sizes` lists how many links the pages of each have. Revenue is divided
+    by `max_revenue`, or by what the log's metadata says; without either it must lie in [0, 1].
     """
 
     def __init__(
@@ -387,6 +395,7 @@ class LogReader:
         source: Source,
         features: Sequence[str] = (),
         max_revenue: float | None = None,
+        by_size: bool = False,
     ) -> None:
         self._files = find_files(source)
         for feature in features:
@@ -405,6 +414,8 @@ class LogReader:
         self.links = Vocabulary()
         """The links seen so far."""
         self._segments = Vocabulary()
+        self._by_size = by_size
+        self._kinds: dict[tuple[int, int], int] = {}
         self._values = [Vocabulary() for _ in features]
         self._hashes: list[NDArray[np.int64]] = []
         self.has_slot_probabilities = "slot_probability" in self._files.columns
@@ -412,8 +423,20 @@ class LogReader:
         self.n_rows = self._files.n_rows
         self.n_pages = 0
         self.n_unsettled = 0
-        self.n_slots = 0
+        self.pages_of_size: Counter[int] = Counter()
+        """How many pages have how many links."""
+        self.has_own_order = False
+        """Whether slots differ and the policy of the log chose the order of some pages."""
+
+    @property
+    def n_slots(self) -> int:
         """The most links on one page so far."""
+        return max(self.pages_of_size, default=0)
+
+    @property
+    def usual_slots(self) -> int:
+        """The number of links that most pages have so far."""
+        return max(self.pages_of_size, key=self.pages_of_size.__getitem__, default=0)
 
     @property
     def n_clipped(self) -> int:
@@ -428,15 +451,23 @@ class LogReader:
     @property
     def segments(self) -> list[tuple[str, ...]]:
         """The values of the features of each segment seen so far, by its code."""
-        if not self._features:
-            return [()] * min(1, self.n_pages)
-        return [
-            tuple(
-                values.values[int(code)]
-                for values, code in zip(self._values, key.split(), strict=True)
-            )
-            for key in self._segments.values
-        ]
+        found: list[tuple[str, ...]] = [()] * min(1, self.n_pages)
+        if self._features:
+            found = [
+                tuple(
+                    values.values[int(code)]
+                    for values, code in zip(self._values, key.split(), strict=True)
+                )
+                for key in self._segments.values
+            ]
+        return [found[segment] for segment, _ in self._kinds] if self._by_size else found
+
+    @property
+    def sizes(self) -> list[int]:
+        """The most links on a page of each segment seen so far, by its code."""
+        if not self._by_size:
+            return [self.n_slots] * len(self.segments)
+        return [size for _, size in self._kinds]
 
     def __iter__(self) -> Iterator[Pages]:
         """Yield all pages; at the end the log is checked as a whole."""
@@ -460,7 +491,10 @@ class LogReader:
             raise InvalidLog(f"{self.name}: a log must have a settled page, got none")
 
     def _columns(self) -> list[str]:
-        optional = ("min_probability", "pool_changes", "slot_probability", "currency", "settled")
+        optional = (
+            *("min_probability", "pool_changes", "slot_probability", "random_order"),
+            *("currency", "settled"),
+        )
         return [
             *REQUIRED_COLUMNS,
             *(name for name in optional if name in self._files.columns),
@@ -504,10 +538,12 @@ class LogReader:
             starts = np.concatenate([[0], np.cumsum(lengths[is_settled])])
         first = starts[:-1]
         self.n_pages += len(first)
-        self.n_slots = max(self.n_slots, int(np.diff(starts).max(initial=0)))
+        lengths = np.diff(starts)
+        self.pages_of_size.update(lengths.tolist())
+        self.has_own_order |= not rows["random_order"].all()
         return Pages(
             starts=starts,
-            segments=rows["segment"][first],
+            segments=self._kinds_of(rows["segment"][first], lengths),
             min_probabilities=rows["min_probability"][first],
             pool_changes=rows["pool_changes"][first],
             links=rows["link"],
@@ -517,6 +553,14 @@ class LogReader:
             clicks=rows["clicked"],
             revenue=rows["revenue"],
         )
+
+    def _kinds_of(self, segments: Whole, lengths: Whole) -> Whole:
+        """Return the codes of pages by segment and, if wanted, size."""
+        if not (self._by_size and len(segments)):
+            return segments
+        pairs, places = np.unique(np.stack([segments, lengths], 1), axis=0, return_inverse=True)
+        codes = [self._kinds.setdefault((s, n), len(self._kinds)) for s, n in pairs.tolist()]
+        return np.array(codes, np.int64)[places.reshape(-1)]
 
 
 def _join(

@@ -84,7 +84,9 @@ def solve_kinds(
     """Return the best mix for visitors of several kinds, with a row of rates for each kind.
 
     `shares` has each kind's share of the page views, and `slot_weights` a number for each slot of
-    the page, all 1 where slots are alike. The mix of every kind is within `rules`.
+    the page, all 1 where slots are alike. Where pages have different sizes, `slot_weights` has a
+    row for each kind, with 0 for slots that its pages lack. The mix of every kind is within
+    `rules`, which are relaxed on pages that are too small for them.
 
     >>> everybody, second = np.array([True, True]), np.array([False, True])
     >>> best = solve_kinds([[0.9, 0.1], [0.9, 0.1]], [[0.1, 0.5], [0.1, 0.5]], [0.8, 0.2],
@@ -92,12 +94,27 @@ def solve_kinds(
     >>> best.probabilities.round(6).tolist(), best.shadow_prices.round(6).tolist()
     ([[1.0, 0.0], [0.5, 0.5]], [0.0, 2.0])
     """
-    weights = np.sort(np.asarray(slot_weights, np.float64))[::-1]
-    rows, click_rows, parts = check_kinds(value, clicks, len(weights), shares)
-    within = settle_rules(rules, rows.shape[1], len(weights)).rules if rules else None
-    if within is not None and len(within.crossing.x) and weights[0] > weights[-1]:
-        raise InvalidInput.of("rules", "about groups that do not cross where slots differ", "some")
-    chains = [_corners(v, c, weights, within) for v, c in zip(rows, click_rows, strict=True)]
+    weights = -np.sort(-np.asarray(slot_weights, np.float64))
+    rows, click_rows, parts = check_kinds(value, clicks, weights.shape[-1], shares)
+    if weights.ndim == 1:
+        of_kinds = [weights] * len(rows)
+    elif len(weights) == len(rows):
+        of_kinds = [of_kind[of_kind > 0.0] for of_kind in weights]
+    else:
+        raise InvalidInput.of("slot_weights", f"a row for each kind ({len(rows)})", len(weights))
+    sizes = {len(of_kind) for of_kind in of_kinds}
+    within: dict[int, PageRules | None] = dict.fromkeys(sizes)
+    if rules:
+        within = {size: settle_rules(rules, rows.shape[1], size).rules for size in sizes}
+    for of_kind in of_kinds:
+        ruled = within[len(of_kind)]
+        if ruled is not None and len(ruled.crossing.x) and of_kind[0] > of_kind[-1]:
+            rule = "about groups that do not cross where slots differ"
+            raise InvalidInput.of("rules", rule, "some")
+    chains = [
+        _corners(v, c, of_kind, within[len(of_kind)])
+        for v, c, of_kind in zip(rows, click_rows, of_kinds, strict=True)
+    ]
     counted = np.array([np.where(kinds, parts, 0.0) for kinds, _ in floors])
     share_of = counted.sum(axis=1)
     if not share_of.all():
