@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from slotwise.errors import MissingData, SlotwiseError
+from slotwise.errors import InvalidInput, MissingData, SlotwiseError
 from slotwise.extras import naming_extra
 
 with naming_extra("`slotwise.client`"):
@@ -22,6 +22,7 @@ __all__ = [
     "Client",
     "DecidedLink",
     "EventOutcome",
+    "EventRejected",
     "LogCounts",
     "Page",
     "ServiceRefusal",
@@ -94,6 +95,23 @@ class EventOutcome:
     pointer: str = ""
 
 
+class EventRejected(SlotwiseError, ValueError):
+    """The service rejected events; `outcomes` has what became of each event of the call, in order.
+
+    The other events of the call are stored. A rejected event counts only after it is corrected.
+    """
+
+    def __init__(self, outcomes: Sequence[EventOutcome]) -> None:
+        self.outcomes = tuple(outcomes)
+        bad = [(k, one) for k, one in enumerate(outcomes) if one.outcome == "rejected"]
+        place, first = bad[0]
+        which = (
+            "the event was" if len(outcomes) == 1 else f"{len(bad)} of {len(outcomes)} events were"
+        )
+        at = "" if len(outcomes) == 1 else f" (first, number {place + 1})"
+        super().__init__(f"{which} rejected{at}: {first.reason}: {first.detail}")
+
+
 def click_event(decision_id: str, link_id: str) -> dict[str, Any]:
     """Return the event that a link of a page was clicked."""
     return {"type": "click", "decision_id": decision_id, "link_id": link_id}
@@ -131,7 +149,8 @@ class Client:
 
     A call without an answer, or with the answer to try later, is sent again after a growing random
     wait. Nothing is counted twice: every decision gets its id here before the first try, and an
-    event is identified by its fields, so the service recognises both.
+    event is identified by its fields, so the service recognises both. An event that the service
+    rejects, such as a sale in another currency, raises `EventRejected`.
 
         with Client("http://127.0.0.1:8460", key) as client:
             page = client.decide("home")
@@ -148,6 +167,10 @@ class Client:
         transport: httpx.BaseTransport | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
+        if not url.startswith(("http://", "https://")):
+            raise InvalidInput.of(
+                "url", "an address with http:// or https://", url, f"write 'http://{url}'"
+            )
         self._http = httpx.Client(
             base_url=url,
             # The service ignores views reported by programs that name themselves as crawlers do.
@@ -182,11 +205,11 @@ class Client:
     ) -> Page:
         """Ask for the links of one page view; `pin` maps positions (from 1) to links.
 
-        `visitor` has values of the pool's features.
+        `visitor` has values of the pool's features. Links that the pool does not have are refused.
         """
         body: dict[str, Any] = {"decision_id": decision_id or secrets.token_hex(12)}
         if exclude:
-            body["exclude"] = list(exclude)
+            body["exclude"] = _link_ids("exclude", exclude)
         if pin:
             body["pin"] = [{"position": at, "link_id": link} for at, link in pin.items()]
         if slots is not None:
@@ -210,7 +233,9 @@ class Client:
     def seen(self, page: Page, shown: Sequence[str] | None = None) -> None:
         """Report that a proposed page was seen; `shown` has its links as they were displayed."""
         path = "/v/" + str(page.answer["view_url"]).rpartition("/v/")[2]
-        self._call("POST", path if shown is None else f"{path}?shown={','.join(shown)}")
+        if shown is not None:
+            path = f"{path}?shown={','.join(_link_ids('shown', shown))}"
+        self._call("POST", path)
 
     def click(self, decision_id: str, link_id: str) -> EventOutcome:
         """Report a click."""
@@ -250,9 +275,12 @@ class Client:
         )
 
     def batch(self, events: Iterable[Mapping[str, Any]]) -> list[EventOutcome]:
-        """Report many events in one call; one outcome each, in order."""
+        """Report many events in one call; one outcome each, in order.
+
+        Raises `EventRejected` if some are rejected; the others are stored.
+        """
         answer = self._call("POST", "/v1/events:batch", {"events": list(events)})
-        return [EventOutcome(**outcome) for outcome in answer["outcomes"]]
+        return _accepted([EventOutcome(**outcome) for outcome in answer["outcomes"]])
 
     # Pools and links
 
@@ -352,7 +380,7 @@ class Client:
         return self._call("GET", f"/v1/pools/{pool_id}/evaluate{query}")
 
     def _event(self, event: Mapping[str, Any]) -> EventOutcome:
-        return EventOutcome(**self._call("POST", "/v1/events", event))
+        return _accepted([EventOutcome(**self._call("POST", "/v1/events", event))])[0]
 
     def _call(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
         last: SlotwiseError | None = None
@@ -362,9 +390,8 @@ class Client:
             try:
                 answer = self._http.request(method, path, json=body)
             except httpx.TransportError as error:
-                last = ServiceUnreachable(
-                    f"{method} {error.request.url} got no answer: {type(error).__name__}"
-                )
+                why = str(error) or type(error).__name__
+                last = ServiceUnreachable(f"{method} {error.request.url} got no answer: {why}")
                 continue
             if answer.is_success:
                 content: dict[str, Any] = answer.json() if answer.content else {}
@@ -382,6 +409,19 @@ class Client:
         wait_s = random.uniform(0, 0.1 * 2**tries)
         asked_s = getattr(last, "retry_after_s", 0.0)
         return float(min(_MAX_WAIT_S, max(wait_s, asked_s)))
+
+
+def _link_ids(name: str, links: Sequence[str]) -> list[str]:
+    """Return the ids as a list; one id is not a list of its letters."""
+    if isinstance(links, str):
+        raise InvalidInput.of(name, "a list of link ids", links, f"write [{links!r}]")
+    return list(links)
+
+
+def _accepted(outcomes: list[EventOutcome]) -> list[EventOutcome]:
+    if any(one.outcome == "rejected" for one in outcomes):
+        raise EventRejected(outcomes)
+    return outcomes
 
 
 def _page(answer: Mapping[str, Any]) -> Page:

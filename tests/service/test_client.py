@@ -10,14 +10,17 @@ from typing import Any
 import httpx
 import pytest
 
+from slotwise import client as client_module
 from slotwise.client import (
     Client,
+    EventRejected,
     ServiceRefusal,
     ServiceUnreachable,
     adjustment_event,
     click_event,
     conversion_event,
 )
+from slotwise.errors import InvalidInput
 from slotwise.service.server import BackgroundServer
 from tests.service.conftest import POOL
 
@@ -135,10 +138,46 @@ def test_an_answer_that_is_no_problem_is_quoted() -> None:
 
 
 def test_nobody_there_is_unreachable() -> None:
-    service = Service(httpx.ConnectError("refused"))
-    message = "GET http://service.example/v1/pools/home got no answer: ConnectError"
+    service = Service(httpx.ConnectError("[Errno 111] Connection refused"))
+    message = r"GET http://service.example/v1/pools/home got no answer: .* Connection refused"
     with service.client(max_tries=1) as client, pytest.raises(ServiceUnreachable, match=message):
         client.pool("home")
+
+
+def test_an_address_without_a_scheme_is_refused() -> None:
+    with pytest.raises(InvalidInput, match=r"write 'http://127\.0\.0\.1:8460'"):
+        Client("127.0.0.1:8460", "sw_dk_secret")
+
+
+def test_one_link_is_not_a_list_of_letters() -> None:
+    service = Service()
+    with service.client() as client:
+        with pytest.raises(InvalidInput, match=r"`exclude` must be a list .*write \['blog'\]"):
+            client.decide("home", exclude="blog")
+        page = client_module._page(PAGE | {"view_url": "http://service.example/v/token"})
+        with pytest.raises(InvalidInput, match=r"`shown` must be a list .*write \['blog'\]"):
+            client.seen(page, shown="blog")
+    assert not service.asked
+
+
+def test_a_rejected_event_is_an_error() -> None:
+    rejected = {"outcome": "rejected", "reason": "wrong-currency", "detail": "must be EUR, got GBP"}
+    accepted = {"outcome": "accepted"}
+    service = Service(
+        httpx.Response(200, json=rejected),
+        httpx.Response(200, json={"outcomes": [accepted, rejected, rejected]}),
+        httpx.Response(200, json={"outcomes": [accepted, {"outcome": "late"}]}),
+    )
+    with service.client() as client:
+        with pytest.raises(EventRejected, match="the event was rejected: wrong-currency: must be"):
+            client.click("d1", "l1")
+        events = [click_event("d1", link) for link in ("l1", "l2", "l3")]
+        message = r"2 of 3 events were rejected \(first, number 2\): wrong-currency"
+        with pytest.raises(EventRejected, match=message) as raised:
+            client.batch(events)
+        became = [one.outcome for one in raised.value.outcomes]
+        assert became == ["accepted", "rejected", "rejected"]
+        assert [one.outcome for one in client.batch(events[:2])] == ["accepted", "late"]
 
 
 def test_the_key_is_in_the_header_only() -> None:

@@ -52,7 +52,7 @@ def test_excluded_links_stay_away_and_pins_stand_where_they_were_put(
 ) -> None:
     pool = make_pool(6, slots=3)
     constraints = {
-        "exclude": ["l1", "l2", "gone-long-ago"],
+        "exclude": ["l1", "l2"],
         "pin": [{"link_id": "l5", "position": 2}],
     }
     for _ in range(20):
@@ -61,6 +61,18 @@ def test_excluded_links_stay_away_and_pins_stand_where_they_were_put(
         assert shown[1] == "l5"
         assert set(shown) <= {"l3", "l4", "l5", "l6"}
         assert len(set(shown)) == 3
+
+
+def test_a_retired_link_may_be_excluded_and_an_unknown_one_may_not(
+    admin: httpx.Client, make_pool: Callable[..., str]
+) -> None:
+    pool = make_pool(4)
+    admin.delete(f"/v1/pools/{pool}/links/l4").raise_for_status()
+    path = f"/v1/pools/{pool}/decide"
+    assert admin.post(path, json={"exclude": ["l4"]}).status_code == 200
+    refused = admin.post(path, json={"exclude": ["nope"]})
+    assert (refused.status_code, refused.json()["type"]) == (422, "validation")
+    assert [one["pointer"] for one in refused.json()["errors"]] == ["/exclude"]
 
 
 def test_slots_can_be_asked_for(admin: httpx.Client, pool: str) -> None:

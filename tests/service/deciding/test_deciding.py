@@ -123,7 +123,7 @@ def test_the_holdout_plays_uniformly_with_its_own_propensities(service: Service)
 def test_excluded_links_never_show_and_the_rest_fills_the_page(service: Service) -> None:
     teach(service, {f"l{k}": k / 10 for k in range(1, 6)})
     for k in range(30):
-        page = service.decider.decide("home", FAR + k, exclude=["l5", "l4", "gone"])
+        page = service.decider.decide("home", FAR + k, exclude=["l5", "l4"])
         assert set(links_of(page)) <= {"l1", "l2", "l3"}
         assert len(page.shown) == 2
     assert (
@@ -174,6 +174,11 @@ def test_slots_may_be_asked_for(service: Service) -> None:
             {"pin": [Pin(link_id="l1", position=1)], "exclude": ["l1"]},
             InvalidInput,
             "links that are not excluded",
+        ),
+        (
+            {"exclude": ["l1", "nope"]},
+            InvalidInput,
+            "`exclude` must be links of pool 'home', got 'nope'",
         ),
         ({"slots": 0}, InvalidInput, "`slots` must be from 1 to"),
         ({"decision_id": "a b"}, InvalidInput, "`decision_id` must be 1 to 64 characters"),
@@ -228,7 +233,7 @@ def test_an_empty_pool_answers_an_empty_page_and_says_so(open_service: OpenServi
     service.directory.put_pool(pool(), "test", T0).result()
     page = service.decider.decide("home", T0)
     assert (page.shown, page.fallback, page.floor.status) == ((), "empty-pool", "infeasible")
-    assert service.decider.decide("home", T0, exclude=["l1"], slots=3).shown == ()
+    assert service.decider.decide("home", T0, slots=3).shown == ()
 
 
 def test_a_policy_that_fails_is_replaced_by_the_own_page(service: Service) -> None:

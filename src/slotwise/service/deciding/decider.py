@@ -317,10 +317,9 @@ class Decider:
         """Choose a page from the present version and queue it for the next commit. Reading.
 
         A repeated request with the same `decision_id` gets the same page, also when both are
-        concurrent; a different request with that id raises `Conflict`. Unknown ids in `exclude` are
-        ignored: a caller may name links that were deleted. Raises `UnknownPool` (also for an
-        archived pool), `UnknownLink` for a pin, `InvalidInput` for positions, slots and the
-        visitor's features.
+        concurrent; a different request with that id raises `Conflict`. Retired links may be
+        excluded. Raises `UnknownPool` (also for an archived pool), `UnknownLink` for a pin,
+        `InvalidInput` for exclusions, positions, slots and the visitor's features.
         """
         self.renew(pool_id, now_us)
         asked = self._asked(pool_id, exclude, pin, slots, visitor, key_id)

@@ -39,7 +39,7 @@ NO_CONSTRAINTS = PageConstraints()
 def checked_constraints(
     pool: Pool, exclude: Sequence[str], pin: Sequence[Pin], slots: int | None
 ) -> PageConstraints:
-    """Return checked constraints, or raise an error; unknown links to exclude are ignored."""
+    """Return checked constraints, or raise an error; retired links may be excluded."""
     if slots is not None and not 1 <= slots <= MAX_SLOTS:
         raise InvalidInput.of("slots", f"from 1 to {MAX_SLOTS}", slots)
     n_slots = pool.settings.slots if slots is None else slots
@@ -57,8 +57,10 @@ def checked_constraints(
         if item.link_id in exclude:
             raise InvalidInput.of("pin", "links that are not excluded", item.link_id)
         pinned[item.position] = item.link_id
-    known = frozenset(link_id for link_id in exclude if link_id in pool.links)
-    return PageConstraints(exclude=known, pinned=tuple(sorted(pinned.items())), slots=slots)
+    for link_id in exclude:
+        if link_id not in pool.links:
+            raise InvalidInput.of("exclude", f"links of pool {pool.settings.pool_id!r}", link_id)
+    return PageConstraints(frozenset(exclude), tuple(sorted(pinned.items())), slots)
 
 
 def canonical_constraints(exclude: Sequence[str], pin: Sequence[Pin], slots: int | None) -> str:
