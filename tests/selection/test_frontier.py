@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from slotwise.errors import InvalidInput
-from slotwise.selection import frontier, solve
+from slotwise.selection import SlotRule, frontier, solve, solve_kinds
 from tests.reference.floor_program import best_clicks, clicks_of_best_value
 from tests.selection.instances import Instance, instances
 
@@ -78,3 +78,26 @@ def test_with_slots_no_ordered_page_lies_above_the_frontier(instance: Instance) 
     for price in (0.0, 0.1, 1.0, 10.0):
         best = max(earned + price * clicked for clicked, earned in of_pages)
         assert (curve.values + price * curve.floors).max() == pytest.approx(best, abs=1e-9)
+
+
+@pytest.mark.parametrize("are_alike", [True, False])
+def test_rules_hold_for_every_kind_and_in_every_slot(are_alike: bool) -> None:
+    """The curve at a floor is what the linear program finds there."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        value, clicks = rng.random((2, 3, 7))
+        shares, weights = rng.dirichlet(np.ones(3)), np.ones(3)
+        if not are_alike:
+            weights = rng.dirichlet(np.ones(3)) * 3
+        rules = [
+            SlotRule(np.array([0, 1, 2]), 0.0, 1.0),
+            SlotRule(np.array([3, 4]), 0.5, 2.0),
+        ]
+        curve = frontier(value, clicks, 3, shares, rules, weights)
+        for part in (0.2, 0.5, 0.9, 1.0):
+            floor = float(curve.floors[0] + part * np.ptp(curve.floors))
+            best = solve_kinds(
+                value, clicks, shares, weights, [(np.ones(3, bool), floor - 1e-9)], rules
+            )
+            assert best.status != "infeasible"
+            assert curve.value_at(floor) == pytest.approx(best.value, abs=1e-6)

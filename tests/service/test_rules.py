@@ -11,7 +11,14 @@ import pytest
 
 from slotwise.errors import InvalidInput
 from slotwise.service.alerting import alerts_of
-from slotwise.service.records import ClickEvent, DecisionRecord, Pin, PoolRule, to_time
+from slotwise.service.records import (
+    ClickEvent,
+    DecisionRecord,
+    ImportedCounts,
+    Pin,
+    PoolRule,
+    to_time,
+)
 from slotwise.service.reporting.overview import draw_pool
 from slotwise.service.reporting.report_records import OutcomesSinceStart
 from slotwise.service.service import Service
@@ -23,6 +30,7 @@ from tests.service.private_postgresql import PrivatePostgresql
 from tests.service.rows import T0, link, pool, seconds
 from tests.stores.store_rows import reads
 
+OUTCOMES = OutcomesSinceStart(T0)
 GROUPS = {"a": ["a1", "a2", "a3"], "b": ["b1", "b2"], "c": ["c1", "c2", "c3"]}
 RULES = (
     PoolRule(name="one of a", group="a", at_most=1),
@@ -52,6 +60,42 @@ def slots_of(page: DecisionRecord, names: list[str]) -> int:
 def shares(found: list[DecisionRecord]) -> dict[str, float]:
     shown = Counter(one.link_id for page in found for one in page.shown)
     return {name: n / len(found) for name, n in shown.items()}
+
+
+def test_a_rule_that_gives_up_the_floor_costs_something_and_is_named(
+    open_service: OpenService,
+) -> None:
+    """The blog alone has many clicks and earns little: without it no page reaches the floor."""
+    service = open_service()
+    service.directory.put_pool(pool(click_floor=0.35, max_revenue_micros=100), "test", T0).result()
+    names = ("blog", "sale", "new", "gifts")
+    service.directory.put_links("home", [link(one) for one in names], "test", T0).result()
+    clicks = {"blog": 3500, "sale": 1000, "new": 600, "gifts": 300}
+    earns = {"blog": 500, "sale": 50_000, "new": 30_000, "gifts": 10_000}
+    known = {
+        one: [ImportedCounts(views=10_000, clicks=clicks[one], revenue_micros=earns[one])]
+        for one in names
+    }
+    service.directory.put_known("home", known, "test", T0).result()
+    service.learner.learn(seconds(1))
+    capped = PoolRule(name="blog cap", links=("blog",), at_most=0)
+    idle = PoolRule(name="idle", links=("gifts",), at_most=1)
+    check = service.reporter.check_rules("home", [capped, idle], seconds(2))
+    assert check.most_clicks == pytest.approx(0.16, rel=0.01)
+    assert check.clicks_missed == pytest.approx(0.19, rel=0.02)
+    assert check.cost_micros is None
+    assert [row.cost_micros for row in check.rules] == [None, 0]
+    has = "With these rules a page has at most 0.16 clicks;"
+    assert check.conflicts == (f"{has} the floor of 0.35 will be missed by 0.19.",)
+    before = draw_pool(service.reporter, "home", seconds(2), OUTCOMES, service.health()).overview
+    assert before.rules_below_floor == ()
+    assert before.frontier[-1].click_floor == pytest.approx(0.45, rel=0.01)
+    service.directory.put_rules("home", (capped, idle), "test", seconds(3)).result()
+    after = draw_pool(service.reporter, "home", seconds(4), OUTCOMES, service.health()).overview
+    assert after.rules_below_floor == ("blog cap",)
+    assert after.frontier[-1].click_floor == pytest.approx(after.floor.attainable, rel=1e-6)
+    assert after.shadow_price_micros is None
+    assert after.floor.status == "infeasible"
 
 
 @pytest.mark.parametrize(

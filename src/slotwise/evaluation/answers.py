@@ -85,7 +85,8 @@ class Evaluation:
         for name, estimate in (("revenue", self.revenue), ("clicks", self.clicks)):
             if estimate.high - estimate.low > MAX_RELATIVE_WIDTH * max(estimate.value, 1e-12):
                 ends = f"{estimate.low:.4g} to {estimate.high:.4g}"
-                return f"The log cannot tell: {name} may be anything from {ends}."
+                money = f" {self.currency}" if name == "revenue" and self.currency else ""
+                return f"The log cannot tell: {name} a page view may be from {ends}{money}."
         return ""
 
     def as_dict(self) -> dict[str, Any]:

@@ -5,6 +5,7 @@ Used by `own_page`, `player`, `selector`, `service` and `simulation`.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -56,7 +57,8 @@ class RuleReport:
     `slots_now` is the share of slots of its links on the next page, `slots_delivered` the mean over
     the page views since the rules were set (0 before the first). `price` is the revenue that a
     page view would gain if the rule were one slot looser, at the margin, and `cost` what it would
-    gain without the rule: both by the present estimates, in your currency. `violated` means that
+    gain without the rule: both by the present estimates, in your currency. The cost is infinite
+    where pages miss the click floor because of the rule. `violated` means that
     earlier rules, pins or the number of slots contradict it; `granted` is what holds instead.
     """
 
@@ -170,7 +172,7 @@ class RulesInForce:
             plain = boosted.copy()
             plain[links] = np.minimum(1.0, rates[0][links] * boost[links] / (1.0 + rule.boost))
             other = solve_rules(plain, rates[1], self._n_slots, floor, without)
-            cost = float(rates[0] @ (other.probabilities - best.probabilities))
+            cost = cost_of_rules(rates, floor, other.probabilities, best.probabilities)
             least, most = granted[place].least, granted[place].most
             is_violated = least < rule.at_least - VIOLATED or most > asked[place].most + VIOLATED
             rows.append(
@@ -182,12 +184,25 @@ class RulesInForce:
                     slots_now=float(page[links].sum()),
                     slots_delivered=float(delivered[place]),
                     price=prices.get(place, 0.0) * money,
-                    cost=max(0.0, cost) * money,
+                    cost=cost * money,
                     violated=is_violated,
                     granted=_granted(rule, least, most, asked[place].most) if is_violated else "",
                 )
             )
         return tuple(rows)
+
+
+def cost_of_rules(rates: tuple[Floats, Floats], floor: float, free: Floats, page: Floats) -> float:
+    """Return the value that `page` gives up, given the best page without some rules.
+
+    It is infinite where `page` misses clicks of the floor that `free` has, as is the price of a
+    floor that no page reaches.
+    """
+    value, clicks = rates
+    missing = min(floor, float(free @ clicks)) - float(page @ clicks)
+    if missing > VIOLATED * floor:
+        return math.inf
+    return max(0.0, float(value @ (free - page)))
 
 
 def _most(rule: Rule, n_links: int) -> float:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from slotwise.arrays import Floats
 from slotwise.compile import switching
-from slotwise.errors import InvalidInput
+from slotwise.selection.page_rules import PageRules
 from slotwise.selection.page_search import Entries, Objective, new_search
 from slotwise.selection.page_within_rules import best_within
 from slotwise.selection.rules import SlotRule, settle_rules
@@ -52,7 +52,7 @@ def frontier(
     clicks: ArrayLike,
     n_slots: int,
     shares: ArrayLike | None = None,
-    rules: Sequence[SlotRule] = (),
+    rules: Sequence[SlotRule] | PageRules = (),
     slot_weights: ArrayLike | None = None,
 ) -> Frontier:
     """Return the whole curve of best value against click floor, with the price of each piece.
@@ -68,31 +68,52 @@ def frontier(
 
     Where visitors are of several kinds, `value` and `clicks` have a row for each kind, and `shares`
     has each kind's share of the page views: the curve is that of the average page view. `rules` are
-    those of `slotwise.selection.solve_rules`, for visitors of one kind. With `slot_weights`, the
-    links worth most at each price are in the slots with most clicks.
+    those of `slotwise.selection.solve_rules`, or settled ones; they hold for every kind. With
+    `slot_weights`, the links worth most at each price are in the slots with most clicks.
     """
+    weights = None if slot_weights is None else -np.sort(-np.asarray(slot_weights, np.float64))
+    n_links = np.shape(value)[-1] if np.ndim(value) else 0
+
+    def within() -> PageRules | None:
+        if isinstance(rules, PageRules):
+            return rules
+        return settle_rules(rules, n_links, n_slots).rules if len(rules) else None
+
     if shares is not None or np.ndim(value) == 2:
-        if len(rules):
-            raise InvalidInput.of("rules", "empty for visitors of several kinds", len(rules))
-        return _frontier_for_kinds(value, clicks, n_slots, shares, slot_weights)
+        rows, click_rows, parts = check_kinds(value, clicks, n_slots, shares)
+        ruled = within()
+        of_kinds = [
+            (share, _frontier(v, c, n_slots, ruled, weights))
+            for share, v, c in zip(parts.tolist(), rows, click_rows, strict=True)
+        ]
+        return _average_frontier(of_kinds)
     value = check_rates("value", value)
     clicks = check_rates("clicks", clicks)
     check_page(value, clicks, n_slots)
+    return _frontier(value, clicks, n_slots, within(), weights)
+
+
+def _frontier(
+    value: Floats, clicks: Floats, n_slots: int, within: PageRules | None, weights: Floats | None
+) -> Frontier:
+    """Return the frontier of visitors of one kind."""
     search, entries = new_search(len(value)), Entries(value, clicks, len(value))
-    within = settle_rules(rules, len(value), n_slots).rules if len(rules) else None
-    weights = None if slot_weights is None else -np.sort(-np.asarray(slot_weights, np.float64))
 
     def page(value_weight: float, click_weight: float) -> tuple[float, float]:
-        if within is not None:
-            second = clicks if value_weight > 0.0 else value
-            switching(best_within)(within, value_weight * value + click_weight * clicks, second)
-            return float(within.probabilities @ clicks), float(within.probabilities @ value)
+        if within is None and weights is None:
+            found = top_page(entries, n_slots, Objective(value_weight, click_weight), search)
+            return found[1], found[0]
+        score = value_weight * value + click_weight * clicks
+        second = clicks if value_weight > 0.0 else value
+        order = np.lexsort((-second, -score))[: None if within is not None else n_slots]
+        if within is None:
+            exposure = np.ones(len(order))
+        else:
+            switching(best_within)(within, score, second)
+            exposure = within.probabilities[order]
         if weights is not None:
-            second = clicks if value_weight > 0.0 else value
-            best = np.lexsort((-second, -(value_weight * value + click_weight * clicks)))[:n_slots]
-            return float(weights[:n_slots] @ clicks[best]), float(weights[:n_slots] @ value[best])
-        found = top_page(entries, n_slots, Objective(value_weight, click_weight), search)
-        return found[1], found[0]
+            exposure = slot_weight_of(exposure, weights)
+        return float(exposure @ clicks[order]), float(exposure @ value[order])
 
     corners, prices = corners_of(page)
     floors, values = np.array(corners).T
@@ -127,23 +148,21 @@ def corners_of(page: Callable[[float, float], AnyPage]) -> tuple[list[AnyPage], 
     return corners, prices
 
 
-def _frontier_for_kinds(
-    value: ArrayLike,
-    clicks: ArrayLike,
-    n_slots: int,
-    shares: ArrayLike | None,
-    slot_weights: ArrayLike | None,
-) -> Frontier:
-    """Return the frontier of the average visitor.
+def slot_weight_of(parts: Floats, weights: Floats) -> Floats:
+    """Return the slot weight of each link, given the parts of a slot that links have in order.
+
+    The first link has the slots with the largest weights; each has the slots after the one before.
+    """
+    ends, filled = np.cumsum([0.0, *parts]), np.cumsum([0.0, *weights])
+    return np.diff(np.interp(ends, np.arange(len(filled)), filled))
+
+
+def _average_frontier(of_kinds: Sequence[tuple[float, Frontier]]) -> Frontier:
+    """Return the frontier of the average visitor, given the share and the frontier of each kind.
 
     All kinds have one price, so a rising floor adds clicks where they are cheapest: the pieces of
     the kinds' own frontiers, in the order of their prices.
     """
-    rows, click_rows, weights = check_kinds(value, clicks, n_slots, shares)
-    of_kinds = [
-        (share, frontier(v, c, n_slots, slot_weights=slot_weights))
-        for share, v, c in zip(weights, rows, click_rows, strict=True)
-    ]
     prices = np.concatenate([curve.shadow_prices for _, curve in of_kinds])
     more_clicks = np.concatenate([share * np.diff(curve.floors) for share, curve in of_kinds])
     order = np.argsort(prices, kind="stable")

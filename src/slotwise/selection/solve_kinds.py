@@ -32,7 +32,7 @@ from slotwise.arrays import Floats, Links
 from slotwise.compile import switching
 from slotwise.errors import InvalidInput
 from slotwise.extras import naming_extra
-from slotwise.selection.frontier import corners_of
+from slotwise.selection.frontier import corners_of, slot_weight_of
 from slotwise.selection.page_rules import PageRules
 from slotwise.selection.page_within_rules import best_within
 from slotwise.selection.rules import SlotRule, settle_rules
@@ -164,9 +164,7 @@ def _corners(
             switching(best_within)(rules, score, second)
             links = links[rules.probabilities[links] > 0.0]
             parts = rules.probabilities[links]
-            ends = np.cumsum([0.0, *parts])  # a link has the slots from the end of the last one on
-            filled = np.cumsum([0.0, *weights])
-            weight = np.diff(np.interp(ends, np.arange(len(filled)), filled))
+            weight = slot_weight_of(parts, weights)
         links = links[: len(weight)]
         return _Corner(float(weight @ clicks[links]), float(weight @ value[links]), links, parts)
 

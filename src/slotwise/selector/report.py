@@ -441,7 +441,11 @@ def rule_lines(rows: Sequence[RuleReport]) -> list[str]:
     return [
         f"rule {row.name}: {row.slots_now:.3g} slots a page now, {row.slots_delivered:.3g} so far, "
         + (f"violated, {row.granted}; " if row.violated else "")
-        + f"costs {row.cost:.4g} a page view"
+        + (
+            f"costs {row.cost:.4g} a page view"
+            if row.cost < math.inf
+            else "gives up the click floor"
+        )
         for row in rows
     ]
 

@@ -164,5 +164,8 @@ def test_what_cannot_be_reached_is_said_before_rules_are_saved(
     known = {f"l{k}": [ImportedCounts(views=900, clicks=450 if k == 1 else 9)] for k in range(1, 5)}
     server.context.service.directory.put_known(pool, known, "test", clock()).result()
     without = {"name": "without", "links": ["l1"], "at_most": 0}
-    [said] = admin.post(check, json={"rules": [without]}).json()["conflicts"]
-    assert said.startswith("With these rules no page reaches the floor of 0.3 clicks per view")
+    answer = admin.post(check, json={"rules": [without]}).json()
+    most, floor = answer["most_clicks"], 0.3
+    has = f"With these rules a page has at most {most:.3g} clicks;"
+    assert answer["conflicts"] == [f"{has} the floor of 0.3 will be missed by {floor - most:.3g}."]
+    assert round(answer["clicks_missed"] - (floor - most), 9) == 0

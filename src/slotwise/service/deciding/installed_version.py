@@ -222,6 +222,20 @@ class InstalledVersion:
             ruled, rates = self._rest(self._usual_constraints).ruled, self._visitors.rates
             return [(one.share, rates(one.places, ruled)) for one in kinds]
 
+    def page_rules(self, left_out: str = "") -> PageRules | None:
+        """Return all that bounds a page without constraints: rules, pins and links that are off.
+
+        None if nothing does. The rule named `left_out` does not count. The caller owns the buffers.
+        """
+        rules, link_ids, n_slots = self._ruled_by
+        rules = tuple(rule for rule in rules if rule.name != left_out)
+        pinned = self._places_of([link for _, link in self._usual_constraints.pinned])
+        n_slots = min(n_slots, len(link_ids) - len(self.off))
+        if not n_slots or not (rules or self.off or len(pinned)):
+            return None
+        in_force = RulesInForce(rules, LinkPool(link_ids), n_slots)
+        return in_force.for_places(pinned[:n_slots], self._places_of(sorted(self.off))).rules
+
     def sample_pages(self, n_pages: int) -> list[tuple[ShownLink, ...]]:
         """Draw pages for visitors like the latest ones, in slot order; they are not decisions."""
         rng = np.random.default_rng(0)

@@ -239,6 +239,9 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     expected_revenue_micros: int
     """Both per page of the latest versions, by the present estimates."""
     shadow_price_micros: int | None
+    """The cost of one more click; None if by the estimates no page reaches the floor."""
+    rules_below_floor: tuple[str, ...]
+    """Rules without which a page could have more clicks, if no page reaches the floor."""
     groups: tuple[GroupReport, ...]
     lift: RateReport | None
     lift_views_needed: int | None
@@ -324,7 +327,8 @@ def draw_pool(
         floor_steps=floor_steps(pool_id, changes, pool.click_floor, starts_us[0]),
         expected_clicks=frontier.expected_clicks,
         expected_revenue_micros=round(frontier.expected_revenue * pool.max_revenue_micros),
-        shadow_price_micros=_price_of_floor(pool, report, frontier),
+        shadow_price_micros=_price_of_floor(pool, frontier),
+        rules_below_floor=reporter.rules_below_floor(pool_id),
         frontier=_thinned(frontier.points),
         span_us=span_us,
         starts_us=starts_us,
@@ -352,13 +356,11 @@ def draw_pool(
     return DashboardPool(overview, table)
 
 
-def _price_of_floor(pool: PoolSettings, report: PoolReport, frontier: FrontierReport) -> int | None:
-    """Return the cost of one more click, from the curve if it is by kinds of visitors.
+def _price_of_floor(pool: PoolSettings, frontier: FrontierReport) -> int | None:
+    """Return the cost of one more click, from the curve that is drawn.
 
-    The price of their pages is not an estimate of it: it depends on the clicks owed at present.
+    The price of the pages is not an estimate of it: it depends on the clicks owed at present.
     """
-    if not frontier.n_kinds:
-        return report.shadow_price_micros
     price = frontier.shadow_price
     return None if price is None else round(price * pool.max_revenue_micros)
 

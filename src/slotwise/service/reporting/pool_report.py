@@ -148,15 +148,15 @@ def report_frontier(
 ) -> FrontierReport:
     """Return the frontier by the estimates of a version, and the averages of its pages.
 
-    Like pages, it uses the order of slots and the most frequent kinds of visitors: under these
-    estimates no page earns more.
+    Like pages, it uses the rules and pins of the pool, the order of slots and the most frequent
+    kinds of visitors: under these estimates no page earns more.
     """
     points: list[FrontierPoint] = []
     n_links = len(installed.link_ids)
     kinds = installed.rates_of_kinds(MAX_KIND_LINKS // n_links or 1) if n_links else []
     n_kinds, clicks, revenue = len(kinds), 0.0, 0.0
-    if n_links:
-        n_slots, rates = min(pool.slots, n_links), installed.rates
+    if n_links > len(installed.off):
+        n_slots, rates = min(pool.slots, n_links - len(installed.off)), installed.rates
         if not kinds:
             is_same = averaged.link_ids == installed.link_ids
             shown = averaged.probabilities if is_same else installed.shown_probabilities()
@@ -167,7 +167,8 @@ def report_frontier(
         shares = np.array([share for share, _ in kinds])
         shares /= shares.sum()
         values, all_clicks = (np.stack([one[part] for _, one in kinds]) for part in (1, 2))
-        curve = frontier(values, all_clicks, n_slots, shares, slot_weights=weights)
+        rules = installed.page_rules() or ()
+        curve = frontier(values, all_clicks, n_slots, shares, rules, weights)
         for share, (_, one) in zip(shares.tolist(), kinds, strict=True):
             exposure = _exposure(one, installed.stored.shadow_price or 0.0, weights)
             clicks += share * float(exposure @ one.clicks)

@@ -127,8 +127,9 @@ class RuleStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Page views over which this average is taken."""
     price_micros: int
     """The additional revenue per page view if the rule were one slot looser, at the margin."""
-    cost_micros: int
-    """The additional revenue per page view without the rule."""
+    cost_micros: int | None
+    """The additional revenue per page view without the rule; None if pages miss the click floor
+    because of it."""
     violated: bool
     detail: str
     """Which bound is violated and what holds instead, in one sentence; empty if none is."""

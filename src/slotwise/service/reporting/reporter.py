@@ -55,6 +55,7 @@ from slotwise.service.reporting.rule_report import (
     RuleCheck,
     check_new_rules,
     report_rules,
+    rules_below_floor,
 )
 from slotwise.service.reporting.segments import SegmentsReport, describe_segments, report_segments
 from slotwise.service.storage.activity import Activity
@@ -235,6 +236,11 @@ class Reporter:
         self._decider.renew(pool_id, now_us)
         pool, installed = self.directory.whole_pool(pool_id), self._decider.installed(pool_id)
         return report_rules(pool, installed)
+
+    def rules_below_floor(self, pool_id: str) -> tuple[str, ...]:
+        """Return the names of the rules that keep pages below the click floor."""
+        pool = self.directory.whole_pool(pool_id)
+        return rules_below_floor(pool, self._decider.installed(pool_id))
 
     def check_rules(self, pool_id: str, rules: Sequence[PoolRule], now_us: int) -> RuleCheck:
         """Return what new rules would cost, and which contradict others."""

@@ -18,7 +18,8 @@ from slotwise.arrays import Floats
 from slotwise.compile import switching
 from slotwise.player.link_pool import LinkPool
 from slotwise.player.pacing import Traffic
-from slotwise.player.rules_in_force import RulesInForce
+from slotwise.player.rules_in_force import VIOLATED, RulesInForce, cost_of_rules
+from slotwise.selection.page_rules import PageRules
 from slotwise.selection.page_within_rules import solve_within
 from slotwise.service.deciding.installed_version import InstalledVersion
 from slotwise.service.pool import NO_PLACES, Pool, check_rules, dated_rules
@@ -33,8 +34,13 @@ class RuleCheck(msgspec.Struct, frozen=True, kw_only=True):
     currency: str
     revenue_micros: int
     """Expected revenue of a page view with these rules."""
-    cost_micros: int
-    """The additional revenue per page view without any of them."""
+    cost_micros: int | None
+    """The additional revenue per page view without any of them; None if pages miss the click floor
+    because of them."""
+    most_clicks: float
+    """The most clicks that a page view can have with these rules."""
+    clicks_missed: float
+    """Clicks per page view by which the floor will be missed because of the rules."""
     conflicts: tuple[str, ...]
     """A sentence for each rule and each floor that cannot be kept."""
     rules: tuple[RuleStatus, ...]
@@ -118,7 +124,7 @@ def report_rules(
                 n_links=len(links.links),
                 page_views=one.pages if one else 0,
                 price_micros=round(row.price),
-                cost_micros=round(row.cost),
+                cost_micros=_micros(row.cost),
                 violated=bool(detail),
                 detail=detail,
                 goals=goals,
@@ -148,7 +154,13 @@ def check_new_rules(
     if now is None:
         found = report_rules(asked, installed)
         return RuleCheck(
-            currency=settings.currency, revenue_micros=0, cost_micros=0, conflicts=(), rules=found
+            currency=settings.currency,
+            revenue_micros=0,
+            cost_micros=0,
+            most_clicks=0.0,
+            clicks_missed=0.0,
+            conflicts=(),
+            rules=found,
         )
 
     def best(in_force: RulesInForce) -> Floats:
@@ -157,21 +169,22 @@ def check_new_rules(
         switching(solve_within)(page, value, now.clicks, settings.click_floor)
         return page.probabilities.copy()
 
-    def most_clicks(in_force: RulesInForce) -> float:
-        page = in_force.for_places(now.pinned, NO_PLACES).rules
-        switching(solve_within)(page, now.clicks, now.clicks, 0.0)
-        return float(page.probabilities @ now.clicks)
-
     links = LinkPool([installed.link_ids[k] for k in now.places.tolist()])
     no_rules = RulesInForce((), links, now.n_slots)
     within, free = best(now.in_force), best(no_rules)
     rows = report_rules(asked, installed, within)
     conflicts = [row.detail for row in rows if row.violated]
-    floor, most = settings.click_floor, most_clicks(now.in_force)
-    if most < floor * (1.0 - 1e-6) and most_clicks(no_rules) >= floor:
+    floor = settings.click_floor
+    most, most_free = (
+        _most_clicks(in_force.for_places(now.pinned, NO_PLACES).rules, now.clicks, now.n_slots)
+        for in_force in (now.in_force, no_rules)
+    )
+    missed = min(floor, most_free) - most
+    missed = missed if missed > VIOLATED * floor else 0.0
+    if missed:
         conflicts.append(
-            f"With these rules no page reaches the floor of {floor:g} clicks per view: "
-            f"the most is about {most:.3f}."
+            f"With these rules a page has at most {most:.3g} clicks; the floor of {floor:g} will "
+            f"be missed by {floor - most:.3g}."
         )
     if not Traffic(installed.stored.traffic).is_known:
         at_most = {
@@ -183,10 +196,42 @@ def check_new_rules(
     return RuleCheck(
         currency=settings.currency,
         revenue_micros=round(revenue),
-        cost_micros=max(0, round(float(free @ now.revenue) * money - revenue)),
+        cost_micros=_micros(cost_of_rules((now.revenue, now.clicks), floor, free, within) * money),
+        most_clicks=most,
+        clicks_missed=missed,
         conflicts=tuple(conflicts),
         rules=rows,
     )
+
+
+def _micros(cost: float) -> int | None:
+    return None if math.isinf(cost) else round(cost)
+
+
+def _most_clicks(page: PageRules | None, clicks: Floats, n_slots: int) -> float:
+    """Return the most clicks of a page within the rules, if there are some."""
+    if page is None:
+        return float(np.sort(clicks)[::-1][:n_slots].sum())
+    switching(solve_within)(page, clicks, clicks, 0.0)
+    return float(page.probabilities @ clicks)
+
+
+def rules_below_floor(pool: Pool, installed: InstalledVersion) -> tuple[str, ...]:
+    """Return the rules that keep pages below the floor, by the present estimates.
+
+    With all rules no page reaches the floor, and without one of these a page has more clicks.
+    """
+    floor = pool.settings.click_floor
+
+    def most_without(name: str) -> float:
+        page = installed.page_rules(left_out=name)
+        return _most_clicks(page, installed.rates.clicks, pool.settings.slots)
+
+    rules = pool.settings.rules
+    most = most_without("") if rules else floor
+    if most >= floor * (1.0 - VIOLATED):
+        return ()
+    return tuple(one.name for one in rules if most_without(one.name) > most + VIOLATED * floor)
 
 
 def _most_on_a_page(rule: PoolRule, rates: Floats, n_slots: int) -> tuple[float, float]:

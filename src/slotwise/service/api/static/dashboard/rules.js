@@ -77,7 +77,8 @@ async function submit() {
   if (changed === null) rules.push(typed());
   const answer = await call(`${address()}:check`, { method: "POST", body: { rules } });
   const conflicts = answer.conflicts.length > 0 ? ` ${answer.conflicts.join(" ")}` : " All rules can be kept.";
-  said.textContent = `With all rules, 1,000 views earn about ${perThousand(answer.revenue_micros, answer.currency)}; the rules cost ${perThousand(answer.cost_micros, answer.currency)} of them.${conflicts}`;
+  const cost = answer.cost_micros === null ? "they give up the click floor" : `the rules cost ${perThousand(answer.cost_micros, answer.currency)} of them`;
+  said.textContent = `With all rules, 1,000 views earn about ${perThousand(answer.revenue_micros, answer.currency)}; ${cost}.${conflicts}`;
   checked = rules;
   form.go.textContent = "Save";
   return false;
@@ -129,7 +130,7 @@ function row(rule) {
   const first = element("th", { scope: "row" }, rule.name, element("br"), element("small", { textContent: about }));
   const told = element("td", { textContent: progress(rule.goals) });
   if (rule.violated) told.append(told.textContent ? element("br") : "", element("span", { className: "wrong", textContent: rule.detail }));
-  const cells = [asks(rule), `${rate(rule.slots_now)} now, ${rate(rule.slots_delivered)} so far`, perThousand(rule.cost_micros, pool.currency)];
+  const cells = [asks(rule), `${rate(rule.slots_now)} now, ${rate(rule.slots_delivered)} so far`, rule.cost_micros === null ? "the click floor" : perThousand(rule.cost_micros, pool.currency)];
   const buttons = element("td", {}, button("Change", () => open(rule)), " ", button("Retire", () => retire(rule)));
   return element("tr", {}, first, ...cells.map((text) => element("td", { textContent: text })), told, buttons);
 }

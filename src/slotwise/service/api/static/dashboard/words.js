@@ -119,7 +119,7 @@ export function condition(pool) {
   if (pool.trouble) return ["It does not learn at present.", "infeasible"];
   if (pool.n_links === 0) return ["It has no links yet: add some, then pages can be filled.", "learning"];
   if (!pool.has_view) return ["It is ready and waits for its first page view.", "learning"];
-  if (pool.floor.status === "infeasible") return ["No page of its links reaches the click floor.", "infeasible"];
+  if (pool.floor.status === "infeasible") return [`No page ${pool.rules_below_floor.length > 0 ? "within its rules" : "of its links"} reaches the click floor.`, "infeasible"];
   const [policy, random] = ["policy", "holdout"].map((name) => group(pool, name));
   const by = isCertain(pool.lift) ? liftRange({ ...pool.lift, mean: Math.abs(pool.lift.mean) })[0].replace("+", "") : "";
   const earns = !policy?.revenue_views ? "Its first views have not settled yet"
@@ -135,7 +135,7 @@ export function condition(pool) {
 
 // The one rule by which floors are judged, here, in segments, in alerts and in the API.
 export const FLOOR_RULE = "Met: the 95 % interval of the clicks that were delivered lies above the floor, or contains it and is at most 20 % of the floor wide. " +
-  "Learning: not yet. Infeasible: no page of these links reaches the floor.";
+  "Learning: not yet. Infeasible: no page of these links within the rules reaches the floor.";
 
 export const things = (n, name) => `${count(n)} ${name}${n === 1 ? "" : "s"}`;
 
@@ -155,23 +155,35 @@ export function randomClicks(pool) {
   return `${beside}${beside ? "random" : "Random"} pages ${beside ? "" : "had "}${range(random.clicks_per_view)}. `;
 }
 
+const listed = (names) => names.map((name) => `“${name}”`).join(names.length === 2 ? " or " : ", ");
+
+// What can be done where no page reaches the floor; rules that are in the way come first.
+function reachFloor(pool, attainable) {
+  const names = pool.rules_below_floor;
+  const loosen = names.length > 0 ? `Loosen the rule${names.length > 1 ? "s" : ""} ${listed(names)}, lower` : "Lower";
+  return `${loosen} the floor to ${rate(Math.floor(attainable * 100) / 100)} or less, add links that people click more, or show more links on a page.`;
+}
+
 export function keeping(pool) {
-  const { status, clicks, expected, attainable } = pool.floor;
+  const { status, clicks, attainable } = pool.floor;
+  const within = pool.rules_below_floor.length > 0 ? "within the rules" : "of these links";
   const floor = `the floor is ${rate(clicks)}`;
   if (pool.n_links === 0) return ["The pool has no links.", "Add links, then pages can be filled."];
   if (clicks === 0) return ["There is no floor: revenue alone decides.", "Set a floor to guarantee clicks."];
   if (status === "infeasible") {
     return [
-      `No page of these links reaches the floor: the most is about ${rate(attainable)} clicks, ${floor}.`,
-      `Lower the floor to ${rate(Math.floor(attainable * 100) / 100)} or less, add links that people click more, ` +
-        "or show more links on a page. Until then pages have as many clicks as possible.",
+      `No page ${within} reaches the floor: the most is about ${rate(attainable)} clicks, ${floor}.`,
+      `${reachFloor(pool, attainable)} Until then pages have as many clicks as possible.`,
     ];
   }
   const found = pool.clicks_delivered;
   const brought = found
     ? `Pages delivered ${range(found)} clicks per view since the floor was set (${things(pool.delivered_views, "view")}); ${floor}.`
-    : `The expected clicks of a page are ${rate(expected)}; ${floor}. No view has settled since it was set.`;
+    : `No view has settled since the floor was set; ${floor}.`;
   if (status === "met") return [brought, "Nothing to do."];
+  if (isKnown(pool) && pool.shadow_price_micros === null) {
+    return [brought, `By present estimates no page ${within} reaches the floor (the most is about ${rate(attainable)} clicks), but that is not certain yet. If it stays so: ${reachFloor(pool, attainable)}`];
+  }
   if (found && found.high < clicks) {
     return [brought, "Below the floor so far; the policy corrects this. If it stays below, lower the floor or add links that people click more."];
   }
@@ -263,7 +275,10 @@ export function costing(pool) {
   const price = pool.shadow_price_micros;
   if (pool.frontier.length === 0) return "The pool has no links, so there is nothing to choose from.";
   if (!isKnown(pool)) return "Not known yet: no view has settled.";
-  if (price === null) return "No page reaches the floor, so its cost is unknown: pages show the most clicked links.";
+  if (price === null) {
+    const within = pool.rules_below_floor.length > 0 ? `within the rules (${listed(pool.rules_below_floor)})` : "of these links";
+    return `By present estimates no page ${within} reaches the floor, so one more click has no price: pages show the most clicked links.`;
+  }
   const alike = costingOfWhat(pool);
   if (price === 0) return `Nothing at present: the pages that earn most keep the floor by themselves.${alike}`;
   return `One more click per 100 views costs about ${money(price, pool.currency)} on those 100 views.${alike}`;
