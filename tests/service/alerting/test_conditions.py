@@ -11,8 +11,9 @@ from msgspec.structs import replace
 
 from slotwise.service.alerting import alerts_of
 from slotwise.service.records import SECOND_US, FloorState, FloorStatus
+from slotwise.service.reporting.network_shares import BusiestNetwork
 from slotwise.service.reporting.overview import Overview
-from slotwise.service.reporting.report_records import BusiestNetwork, RateReport, SegmentFloorReport
+from slotwise.service.reporting.report_records import RateReport, SegmentFloorReport
 from slotwise.service.storage.activity import Span
 
 HOUR_US = 3600 * SECOND_US

@@ -22,6 +22,7 @@ from slotwise.service.records import (
     to_time,
 )
 from slotwise.service.reporting.link_table import LinkTable
+from slotwise.service.reporting.network_shares import BusiestNetwork
 from slotwise.service.reporting.pool_report import (
     Delays,
     describe_delays,
@@ -29,7 +30,6 @@ from slotwise.service.reporting.pool_report import (
     mean_rate,
 )
 from slotwise.service.reporting.report_records import (
-    BusiestNetwork,
     FrontierPoint,
     FrontierReport,
     GroupReport,
