@@ -16,8 +16,10 @@ from slotwise.service.api.context import Operations, Request, ServiceContext
 from slotwise.service.http.addresses import why_no_click
 from slotwise.service.http.exchange import Answer
 from slotwise.service.http.problems import RequestProblem
+from slotwise.service.logs import short_address
 from slotwise.service.records import ClickEvent, LinkRecord, Outcome
 from slotwise.service.refusals import StoreUnavailable, UnknownLink, UnknownPool
+from slotwise.service.reporting.network_shares import ONE_NETWORK
 
 _WAIT_S = 0.5
 """How long a visitor waits for the commit of the click, which happens in any case."""
@@ -96,12 +98,16 @@ async def _record(context: ServiceContext, request: Request, token: ClickToken) 
         context.limits["replays"].spend(token.decision_id, now_s=time.monotonic())
     except RequestProblem:
         return "repeated"
+    now_us = context.clock_us()
     invalid = why_no_click(request.method, request.text_headers())
     if invalid:
         context.outcomes.pages.note("ignored-visitor", token.pool_id, invalid)
+    elif not context.outcomes.networks.may_click(token, short_address(request.client), now_us):
+        invalid = ONE_NETWORK
+        context.outcomes.pages.note("one-network", token.pool_id, short_address(request.client))
     click = ClickEvent(decision_id=token.decision_id, link_id=token.link_id, invalid=invalid)
     committer = context.service.committer
-    recorded = committer.submit_click(click, context.clock_us())
+    recorded = committer.submit_click(click, now_us)
     if not committer.available:
         return "queued"
     try:

@@ -208,9 +208,9 @@ async def record_view(context: ServiceContext, request: Request) -> Answer:
         context.outcomes.pages.note("ignored-visitor", seen.pool_id, ignored)
     elif now_us - seen.issued_us < PROPOSED_US:
         key, network = context.service.directory.key(seen.key_id), short_address(request.client)
-        networks, pool_id = context.outcomes.networks, seen.pool_id
-        if key and key.pool_id and not networks.may_learn(pool_id, network, now_us):
-            context.outcomes.pages.note("one-network", pool_id, network)
+        view, networks = (seen.pool_id, network, seen.decision_id), context.outcomes.networks
+        if key and key.pool_id and not networks.may_learn(*view, now_us):
+            context.outcomes.pages.note("one-network", seen.pool_id, network)
             seen = replace(seen, learned=False)
         context.service.decider.record_view(seen, now_us)
         if context.settings.durability == "strict":

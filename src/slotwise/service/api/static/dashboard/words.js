@@ -258,7 +258,7 @@ export function pageProblems(pool) {
         "Declare the feature in this pool, or correct data-slotwise-visitor on the page."];
     }
     if (kind === "one-network") {
-      return ["One network", `${count(n)} page views from ${name} were stored but not learned since ${start}: one network reported more than a fifth of the views of this pool. ` +
+      return ["One network", `${count(n)} page views and clicks from ${name} were stored but not learned since ${start}: one network reported more than a fifth of the views of this pool, or of the clicks on a link. ` +
         "If it is a proxy, the operator sets trusted_proxies."];
     }
     return ["Ignored visitors", `Views and clicks of ${IGNORED[name] ?? name} were ignored ${times} since ${start}. ` +
