@@ -107,7 +107,7 @@ def test_a_pool_is_made_and_a_wrong_field_loses_nothing(
         ("Links on a page", "0", "This must be a whole number, at least 1."),
         ("Click floor", "-1", "This must be a number, at least 0."),
         ("Click floor", "7", "This must be at least 0 and below slots (2), got 7.0."),
-        ("The most that one click can bring", "0", "This must be more than 0"),
+        ("The largest sale that counts", "0", "This must be more than 0"),
         ("Currency", "euro", ""),
         ("Currency", "E1", "This must be three capital letters (ISO 4217)."),
         ("Clicks count for (minutes)", "99999999", "This must be more than 0, and 90 days"),

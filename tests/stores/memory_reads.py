@@ -359,22 +359,25 @@ def activity_of(
                 late_clicks += 1
         sums["clicks"] += n_clicks
         sums["clicks_squared"] += n_clicks**2
-        in_time = set()
+        net: dict[str, int] = {}
         for sale in view.conversions:
             if sale.event.currency != decision.currency:
                 continue
             sale_delays.append((sale.received_us, sale.received_us - decision.issued_us))
             if sale.received_us <= decision.revenue_until_us:
-                in_time.add(sale.event.conversion_id)
+                net[sale.event.conversion_id] = sale.event.revenue_micros
                 sums["sales"] += 1
-                sums["revenue_micros"] += sale.event.revenue_micros
+                sums["cut_sales"] += sale.event.revenue_micros > decision.max_revenue_micros
             else:
                 late_sales += 1
         for refund in view.adjustments:
-            belongs = refund.event.conversion_id in in_time
+            belongs = refund.event.conversion_id in net
             same_money = refund.event.currency == decision.currency
             if belongs and same_money and refund.received_us <= decision.revenue_until_us:
-                sums["revenue_micros"] -= refund.event.refund_micros
+                net[refund.event.conversion_id] -= refund.event.refund_micros
+        sums["revenue_micros"] += sum(
+            min(max(amount, 0), decision.max_revenue_micros) for amount in net.values()
+        )
     return Activity(
         spans=spans_of(spans, span_us),
         link_spans=link_spans_of(links, span_us),

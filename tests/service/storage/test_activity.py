@@ -54,7 +54,7 @@ def random_rows(seed: int) -> list[Operation]:
                     conversion_id=sale_id,
                     decision_id=made.decision_id,
                     link_id=shown.link_id,
-                    revenue_micros=int(rng.integers(0, 9_000_000)),
+                    revenue_micros=int(rng.integers(0, 90_000_000)),
                     currency="EUR",
                 )
                 received = seconds(after_s + rng.integers(0, 2 * REVENUE_WINDOW_S))
@@ -63,7 +63,7 @@ def random_rows(seed: int) -> list[Operation]:
                     refund = AdjustmentEvent(
                         adjustment_id=f"a{sale_id}",
                         conversion_id=sale_id,
-                        refund_micros=1_000,
+                        refund_micros=int(rng.choice([1_000, 60_000_000])),
                         currency="EUR",
                     )
                     operations.append(RecordEvent(event=refund, received_us=received + 5))
@@ -103,6 +103,7 @@ def test_sql_sums_as_one_would_by_hand(
         store.close()
     assert found[0] == found[1] == found[2]
     assert sum(span.clicks for span in found[0].spans) > 10
+    assert any(span.cut_sales for span in found[0].spans)
     assert found[0].late_clicks
     assert found[0].invalid_clicks
     assert found[0].pending_views
@@ -158,3 +159,27 @@ def test_a_page_and_its_feedback_stand_in_the_hour_of_the_page() -> None:
     assert activity.spans == (expected,)
     assert activity.click_delays_us == (1000 * SECOND_US,)
     assert activity.pending_views == {"l1": 1, "l2": 1}
+
+
+def test_sales_above_the_most_that_counts_are_cut_and_counted() -> None:
+    """A sale of 12 counts as 10; less a refund of 5 it counts as 7, and is above all the same."""
+    store = MemoryStore()
+    operations: list[Operation] = [
+        AppendDecision(decision=decision(f"d{n}", max_revenue_micros=10)) for n in range(3)
+    ]
+    for n, amount in enumerate((12, 12, 4)):
+        sale = ConversionEvent(
+            conversion_id=f"s{n}",
+            decision_id=f"d{n}",
+            link_id="l1",
+            revenue_micros=amount,
+            currency="EUR",
+        )
+        operations.append(RecordEvent(event=sale, received_us=seconds(100)))
+    refund = AdjustmentEvent(
+        adjustment_id="a1", conversion_id="s1", refund_micros=5, currency="EUR"
+    )
+    operations.append(RecordEvent(event=refund, received_us=seconds(101)))
+    fill(store, operations)
+    [span] = reads(store).activity("home", T0 - HOUR_US, HOUR_US, T0).spans
+    assert (span.sales, span.cut_sales, span.revenue_micros) == (3, 2, 10 + 7 + 4)

@@ -109,13 +109,14 @@ def test_other_links_and_pools_are_not_concerned(store: Store) -> None:
 
 
 def test_charts_bear_sales_whose_sum_exceeds_64_bits(tmp_path: Path) -> None:
-    """Amounts of one page view are clipped when they count, but charts show them as they came."""
+    """Here the largest sale that counts is as large, so nothing is cut."""
     store = SqliteStore(tmp_path / "store.db")
     store.commit([SavePool(pool=pool_row(), change=change_row("home"))])
     store.commit([AppendDecision(decision=decision_row("d1"))])
     store.commit([conversion_row(f"s{n}", "d1", IN_TIME_US) for n in range(3)])
     with closing(sqlite3.connect(tmp_path / "store.db")) as connection, connection:
         connection.execute("UPDATE conversions SET revenue_micros = ?", (2**62 + 7,))
+        connection.execute("UPDATE decisions SET max_revenue_micros = ?", (2**62 + 7,))
     connection.close()
     activity = reads(store).activity("home", 0, 3600 * SECOND_US, START_US)
     store.close()

@@ -214,6 +214,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     now_us: int
     archived: bool
     currency: str
+    max_revenue_micros: int
     slots: int
     click_floor: float
     click_window_s: int

@@ -30,8 +30,11 @@ class Span(msgspec.Struct, frozen=True, kw_only=True, order=True):
     clicks_squared: int = 0
     """Sum over pages of their squared number of clicks."""
     sales: int = 0
+    cut_sales: int = 0
+    """Sales above the `max_revenue_micros` of their page, which count as that."""
     revenue_micros: int = 0
-    """Sales in the currency of their page, less refunds, neither of them clipped."""
+    """Sales in the currency of their page, each less its refunds and cut at the most that counts,
+    as in all other figures."""
 
 
 class LinkSpan(msgspec.Struct, frozen=True, kw_only=True, order=True):

@@ -75,6 +75,9 @@ def _exact_sum(amount: str) -> str:
     return f"CAST(SUM({units}) AS BIGINT), CAST(SUM({amount} - {units} * {MICROS}) AS BIGINT)"
 
 
+_COUNTED = "(CASE WHEN net > most THEN most WHEN net < 0 THEN 0 ELSE net END)"
+"""What a sale less its refunds counts."""
+
 ACTIVITY = {
     "views": f"""
         SELECT d.issued_us / :span_us, d.holdout, COUNT(*)
@@ -87,17 +90,17 @@ ACTIVITY = {
         ) AS pages GROUP BY 1, 2
     """,
     "sales": f"""
-        SELECT d.issued_us / :span_us, d.holdout, COUNT(*), {_exact_sum("s.revenue_micros")}
-        {_SOLD} AND s.received_us <= d.revenue_until_us GROUP BY 1, 2
-    """,
-    "refunds": f"""
-        SELECT d.issued_us / :span_us, d.holdout, {_exact_sum("a.refund_micros")}
-        FROM decisions AS d
-        JOIN conversions AS s ON s.decision_id = d.decision_id
-        JOIN adjustments AS a ON a.conversion_id = s.conversion_id
-        {_SINCE} AND a.currency = d.currency AND a.received_us <= d.revenue_until_us
-          AND s.currency = d.currency AND s.received_us <= d.revenue_until_us
-        GROUP BY 1, 2
+        SELECT span, holdout, COUNT(*), CAST(SUM(is_cut) AS BIGINT), {_exact_sum(_COUNTED)} FROM (
+            SELECT d.issued_us / :span_us AS span, d.holdout AS holdout,
+                   d.max_revenue_micros AS most,
+                   CASE WHEN s.revenue_micros > d.max_revenue_micros THEN 1 ELSE 0 END AS is_cut,
+                   s.revenue_micros - CAST(COALESCE((
+                       SELECT SUM(a.refund_micros) FROM adjustments AS a
+                       WHERE a.conversion_id = s.conversion_id AND a.currency = d.currency
+                         AND a.received_us <= d.revenue_until_us
+                   ), 0) AS BIGINT) AS net
+            {_SOLD} AND s.received_us <= d.revenue_until_us
+        ) AS sold GROUP BY 1, 2
     """,
     "link_views": f"""
         SELECT {{link_id}}, d.issued_us / :span_us, COUNT(*) * :every
@@ -662,15 +665,13 @@ class StoreReader:
         for query, names in (
             ("views", ("views",)),
             ("clicks", ("clicks", "clicks_squared")),
-            ("sales", ("sales", "revenue_units", "revenue_rest")),
-            ("refunds", ("refund_units", "refund_rest")),
+            ("sales", ("sales", "cut_sales", "revenue_units", "revenue_rest")),
         ):
             for span, holdout, *sums in rows(query):
                 spans[span, holdout].update(zip(names, sums, strict=True))
         for one in spans.values():
-            units = one.pop("revenue_units", 0) - one.pop("refund_units", 0)
-            one["revenue_micros"] = units * MICROS + one.pop("revenue_rest", 0)
-            one["revenue_micros"] -= one.pop("refund_rest", 0)
+            units, rest = one.pop("revenue_units", 0), one.pop("revenue_rest", 0)
+            one["revenue_micros"] = units * MICROS + rest
         n_pages = sum(sums.get("views", 0) for sums in spans.values())
         asked["every"] = _step(n_pages)
         asked["every_open"] = _step(rows("n_open")[0][0])

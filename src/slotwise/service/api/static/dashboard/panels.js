@@ -103,7 +103,7 @@ function showEarning() {
     tiles.push(tile(lift, `${range}: lift of chosen over random pages`));
   }
   const sum = (name) => pool.spans.reduce((total, span) => total + span[name], 0);
-  if (pool.has_view) tiles.push(tile(words.money(sum("revenue_micros"), pool.currency), `reported for the views of the last ${words.lately(pool)}: ${words.things(sum("sales"), "sale")}, settled or not`));
+  if (pool.has_view) tiles.push(tile(words.money(sum("revenue_micros"), pool.currency), `reported for the views of the last ${words.lately(pool)}: ${words.things(sum("sales"), "sale")}, settled or not${words.cutSales(pool) && `; ${words.cutSales(pool)}`}`));
   at("#earning .tiles").replaceChildren(...tiles);
   const window = words.duration(Math.max(pool.click_window_s, pool.revenue_window_s));
   at("#earning .note").hidden = !pool.has_view;

@@ -84,13 +84,13 @@ const FIELDS = [
   { name: "slots", label: "Links on a page", hint: "How many places the list has.", value: "3", inputMode: "numeric", ...plainNumber },
   { name: "click_floor", label: "Click floor", hint: "The fewest clicks per view that you accept. If you do not know, begin with the clicks per view that the page has now.", value: "0", inputMode: "decimal", ...plainNumber },
   { name: "links", kind: "area", rows: 4, label: "Links", hint: "One address on each line, or a table whose first line names the columns link_id, url and title.", placeholder: "https://shop.example/spring-sale" },
-];
-const ADVANCED = [
   {
-    name: "amount", pointer: "/max_revenue/amount_micros", label: "The most that one click can bring", hint: "A larger sale counts as this amount: 99 of 100 sales should be below.",
+    name: "amount", pointer: "/max_revenue/amount_micros", label: "The largest sale that counts", hint: "A larger sale counts as this amount, when slotwise learns and in every figure. Choose it so that 99 of 100 sales are below.",
     value: "50", inputMode: "decimal", rule: "This must be more than 0, and 10,000,000 at most.",
   },
   { name: "currency", pointer: "/max_revenue/currency", label: "Currency", hint: "Three capital letters, such as EUR.", value: "EUR", maxLength: 3, read: (text) => text.trim().toUpperCase() },
+];
+const ADVANCED = [
   { name: "allowed_hosts", kind: "area", rows: 2, label: "Hosts of your shop", hint: "Where links may lead and pages may be, one on each line: shop.example. Empty: the hosts of the links.", read: hosts, show: (value) => value.join("\n") },
   { name: "holdout", label: "Share of random pages", hint: "From 0 to 1. They show what slotwise earns: 0.05 is a good beginning.", value: "0.05", inputMode: "decimal", ...plainNumber },
   { name: "explore", label: "Share of random links", hint: "From 0 to 1. With 0.02 the log can estimate what another floor would have earned.", value: "0", inputMode: "decimal", ...plainNumber },

@@ -208,9 +208,19 @@ function delays(found, window_s, what) {
   return `${said}; a window of ${duration(found.suggested_window_s)} would catch those (now ${duration(window_s)})`;
 }
 
+// Sales that count less than was reported; empty if there are none.
+export function cutSales(pool) {
+  const sum = (name) => pool.spans.reduce((total, span) => total + span[name], 0);
+  const [cut, all] = [sum("cut_sales"), sum("sales")];
+  if (cut === 0) return "";
+  return `${count(cut)} of ${things(all, "sale")} ${cut === 1 ? "was" : "were"} above the largest that counts (${money(pool.max_revenue_micros, pool.currency)})`;
+}
+
 export function healthFacts(pool) {
   const start = time(pool.started_us);
+  const cut = cutSales(pool);
   return [
+    ...(cut ? [["Cut", `${cut}. If that is more than one in 100, raise the amount (Settings).`]] : []),
     ["Clicks come", delays(pool.click_delays, pool.click_window_s, "clicks")],
     ["Sales come", delays(pool.sale_delays, pool.revenue_window_s, "sales")],
     ["Late", `${things(pool.late_clicks, "click")} and ${things(pool.late_sales, "sale")} came after their window: reported, not learned`],
@@ -227,6 +237,7 @@ export function settingFacts(pool) {
     ["Links on a page", `${count(pool.slots)} of ${count(pool.n_links)}`],
     ["Click floor", pool.click_floor ? `${rate(pool.click_floor)} clicks per view` : "none"],
     ["Random pages", pool.holdout ? share(pool.holdout) : "none"],
+    ["Largest sale that counts", money(pool.max_revenue_micros, pool.currency)],
     ["Clicks count for", duration(pool.click_window_s)],
     ["Sales count for", duration(pool.revenue_window_s)],
     ["Hosts", pool.allowed_hosts.join(", ") || "none"],
