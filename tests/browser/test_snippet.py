@@ -221,6 +221,16 @@ def test_the_script_says_what_the_page_declares_and_the_device(
         assert rounds(admin, visit.pool_id)[-1]["visitor"] == {"returning": "True", **stored}
 
 
+def test_the_event_does_not_tell_visitors_about_the_floor(visit: Visit) -> None:
+    listen = "addEventListener('slotwise', (event) => { window.told = Object.keys(event.detail); })"
+    visit.page.add_init_script(listen)
+    visit.load()
+    expect(visit.anchors).to_have_count(3)
+    told = visit.page.evaluate("window.told")
+    assert "links" in told
+    assert "floor" not in told
+
+
 def test_a_page_that_says_what_was_not_declared_keeps_its_links(
     visit: Visit, admin: httpx.Client
 ) -> None:

@@ -86,6 +86,21 @@ def test_it_works_on_the_hosts_of_its_pool_only(thief: httpx.Client, origin: str
         assert problem_of(refused)["type"] == "wrong-host", path
 
 
+def test_a_wrong_key_on_a_page_is_shown_to_its_owner(
+    server: BackgroundServer, thief: httpx.Client
+) -> None:
+    with http(server.url, "sw_pk_wrong") as stranger:
+        refused = stranger.post("/v1/pools/home/page", headers=ON_PAGE)
+    assert problem_of(refused)["type"] == "unknown-key"
+    assert thief.post("/v1/pools/home/page", headers=ON_PAGE).status_code == 200
+    with http(server.url, server.admin_key) as admin:
+        found = admin.get("/dashboard/pools/home").json()["overview"]["page_problems"]
+    origin = ON_PAGE["origin"]
+    assert [one for one in found if one["kind"] == "refused-key"] == [
+        {"kind": "refused-key", "name": origin, "n": 1}
+    ]
+
+
 def test_it_neither_pins_nor_excludes_nor_chooses_ids(thief: httpx.Client) -> None:
     constraints = {
         "pin": [{"link_id": "l1", "position": 1}],

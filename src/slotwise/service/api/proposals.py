@@ -113,9 +113,14 @@ def check_page_key(context: ServiceContext, request: Request) -> None:
 def _readable_refusal(context: ServiceContext, request: Request) -> Headers:
     """Return the headers that let the script read why it was refused, and tell the page's owner."""
     try:
-        return _allowed_origin(context, request)
+        headers = _allowed_origin(context, request)
     except UnknownPool:
         return ()
+    pool_id, key = request.path_values["pool_id"], request.key
+    if key is None or (key.pool_id and key.pool_id != pool_id):
+        origin = request.headers.get(b"origin", b"").decode("latin-1")
+        context.outcomes.pages.note("refused-key", pool_id, origin)
+    return headers
 
 
 @OPERATIONS.add(

@@ -349,11 +349,18 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-# A page whose host is not allowed, whose pool does not exist or whose visitor is a crawler is not
-# stored: without these counts a team would only see that nothing arrives.
+# A page is not stored if its host is not allowed, its key is wrong, its pool does not exist or its
+# visitor is a crawler: without these counts a team would only see that nothing arrives.
 
 
-Kind = Literal["refused-host", "unknown-pool", "refused-visitor", "ignored-visitor", "one-network"]
+Kind = Literal[
+    "refused-host",
+    "refused-key",
+    "unknown-pool",
+    "refused-visitor",
+    "ignored-visitor",
+    "one-network",
+]
 _MAX_NAMES = 100
 """Names of one kind that are counted at the same time."""
 _SHOWN = 3

@@ -83,7 +83,8 @@
     list.replaceChildren(...items);
     list.dataset.slotwiseDecision = page.decision_id;
     watch(list, page);
-    list.dispatchEvent(new CustomEvent("slotwise", { bubbles: true, detail: page }));
+    const { floor, ...detail } = page; // the state of the floor is not for visitors
+    list.dispatchEvent(new CustomEvent("slotwise", { bubbles: true, detail }));
   }
 
   // A phone and a tablet are touched; a phone is narrow however it is held.

@@ -260,6 +260,10 @@ export function pageProblems(pool) {
       return ["Page not allowed", `A page on ${name} asked for links ${times} since ${start} and got none. ` +
         "If it is yours, add its host, with its port, to the allowed hosts of this pool."];
     }
+    if (kind === "refused-key") {
+      return ["Wrong key", `${name ? `A page on ${name}` : "A program"} asked for links ${times} since ${start} with a key that is wrong, revoked or of another pool, and got none. ` +
+        "Copy data-slotwise-key from the snippet of this pool (Settings)."];
+    }
     if (kind === "unknown-pool") {
       return ["No such pool", `A page asked ${times} since ${start} for the pool “${name}”, which does not exist. ` +
         "Correct data-slotwise-pool on the page, or make the pool."];
