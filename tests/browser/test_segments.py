@@ -79,6 +79,8 @@ def test_it_tells_who_brings_what_and_sees_what(
     early = rows.filter(has_text="country: rare or not listed yet").locator("td").nth(1)
     expect(early).not_to_contain_text("%")
     expect(panel.locator(".verdict")).to_contain_text("segments certainly differ from it")
+    apart = "device: phone certainly earns more than device: desktop"
+    expect(panel.locator(".verdict")).to_contain_text(apart)
     expect(page.locator("#cost .verdict")).to_contain_text(
         "The curve is the average of the 4 most frequent kinds of visitors."
     )

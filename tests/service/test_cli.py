@@ -16,8 +16,9 @@ from typing import Any
 
 import httpx
 import pytest
+from rich.table import Table
 
-from slotwise.cli.demo import summary
+from slotwise.cli.demo import picture, summary
 from slotwise.cli.main import main
 from slotwise.cli.serving import first_steps
 from slotwise.service.access.keys import new_key
@@ -260,3 +261,22 @@ def test_the_demo_says_what_was_earned_and_kept() -> None:
     unsure = {"mean": 0.5, "low": -0.1, "high": 0.9}
     assert "(-10% to +90%), too early to say" in summary(stats | {"lift": unsure})
     assert "settle after 30 seconds" in summary(stats | {"groups": []})
+
+
+def test_the_demo_divides_sales_and_clicks_by_their_own_views() -> None:
+    """Sales settle later than clicks: 40 settled views of sales next to 100 of clicks."""
+    kettle = {
+        "link_id": "kettle",
+        "clicks": 20,
+        "click_views": 100,
+        "revenue_micros": 40_000_000,
+        "revenue_views": 40,
+        "probability": 0.5,
+    }
+    fresh = kettle | {"link_id": "cups", "clicks": 0, "revenue_views": 0, "revenue_micros": 0}
+    counted = {"group": "policy", "clicks_per_view": {"mean": 0.2}, "revenue_views": 0}
+    stats = {"links": [kettle, fresh], "groups": [counted], "floor": {"clicks": 0.1}}
+    table = picture(stats, 100, 1.0, 0).renderables[0]
+    assert isinstance(table, Table)
+    click_rates, prices = (list(table.columns[k].cells) for k in (1, 3))
+    assert (click_rates, prices) == (["0.200", "0.000"], ["5.00", "?"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import tempfile
 import threading
@@ -278,17 +279,28 @@ def picture(stats: dict[str, Any], n_views: int, elapsed: float, width: int) -> 
         table.add_column(heading, justify="left" if heading == "product" else "right")
     for link in stats["links"]:
         clicks, views = link["clicks"], link["click_views"]
+        # Sales settle later than clicks, so revenue and clicks are each divided by their own views.
+        a_click = _ratio(link["revenue_micros"] / 1e6, link["revenue_views"], _ratio(clicks, views))
         taste, product = TASTES[link["link_id"]], PRODUCTS[link["link_id"]]
         probability = link["probability"]
         table.add_row(
             product.title,
-            f"{clicks / views:.3f}" if views else "?",
+            _figure(_ratio(clicks, views), 3),
             f"{taste.clicks:.2f}",
-            f"{link['revenue_micros'] / clicks / 1e6:.2f}" if clicks else "?",
+            _figure(a_click, 2),
             f"{taste.sales * product.price_micros / 1e6:.2f}",
             f"{probability:4.0%}" + (_bar(probability) if width >= WIDE else ""),
         )
     return Group(table, Text(summary(stats)))
+
+
+def _ratio(total: float, *counts: float | None) -> float | None:
+    """Return `total` divided by all counts; None where one of them is 0 or not known."""
+    return total / math.prod(known) if all(known := [one or 0.0 for one in counts]) else None
+
+
+def _figure(value: float | None, n_digits: int) -> str:
+    return "?" if value is None else f"{value:.{n_digits}f}"
 
 
 def _bar(probability: float) -> str:

@@ -67,6 +67,7 @@ def rows_of(
     installed: InstalledVersion,
     revenue_micros: int = 5_000_000,
     pool: PoolSettings = POOL,
+    segments: str = "",
 ) -> tuple[LinkRow, ...]:
     """Return the rows of the links, 1,000 views after the start."""
     nothing = RateReport(mean=0.0, low=0.0, high=1.0)
@@ -117,7 +118,9 @@ def rows_of(
         invalid_clicks=0,
         refused=0,
     )
-    explained = explain_links(pool, installed, averages.kept)
+    explained = [
+        replace(one, segments=segments) for one in explain_links(pool, installed, averages.kept)
+    ]
     return LinkTable(pool, (), report, explained, activity, ()).select(LinkTableQuery()).rows
 
 
@@ -223,3 +226,11 @@ def test_a_pinned_link_is_pinned() -> None:
     role, why = table(VersionAverages(installed), installed, pool=pool)["poor"]
     assert role == "pinned"
     assert why == "It is pinned to position 1 of every page."
+
+
+def test_a_link_for_some_visitors_says_for_which() -> None:
+    installed = version(0, (0.5, 0.5, 0.0))
+    seen = "most likely for device phone (0.9), least for device desktop (0.1)"
+    role, why = table(VersionAverages(installed), installed, segments=seen)["rich"]
+    assert role == "earner"
+    assert why.endswith(f"EUR. These are averages over visitors: it is {seen}.")

@@ -236,6 +236,8 @@ def _why(
     if role == "exploring" and link.revenue_micros <= 0:
         return "It has no sale yet: it is shown to learn more."
     known = describe_worth(pool, explanation)
+    if explanation.segments:
+        return f"{known} These are averages over visitors: it is {explanation.segments}."
     earns = explanation.score >= explanation.threshold * (1 - 1e-6)
     if earns and role == "resting":
         return f"{known} It is shown on some pages in turn, and is not shown at the moment."

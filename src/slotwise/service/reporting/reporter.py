@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from slotwise.errors import SlotwiseError, UnknownDecision
 from slotwise.evaluation import BestMix, Estimate, evaluate
 from slotwise.service.deciding.decider import Decider
+from slotwise.service.deciding.installed_version import InstalledVersion
 from slotwise.service.pool_directory import Notes, PoolDirectory
 from slotwise.service.records import (
     DAY_US,
@@ -287,17 +288,24 @@ class Reporter:
     def explain(self, pool_id: str) -> list[Explanation]:
         """Return for each active link why it is shown as often as it is."""
         pool, installed = self.directory.pool(pool_id), self._decider.installed(pool_id)
-        explained = pool_report.explain_links(pool, installed)
+        return self._by_segment(pool, installed, pool_report.explain_links(pool, installed))
+
+    def _by_segment(
+        self, pool: PoolSettings, installed: InstalledVersion, explained: list[Explanation]
+    ) -> list[Explanation]:
+        """Add which visitors see each link most, where pages depend on visitors."""
         if not installed.depends_on_visitors:
             return explained
         with self._store.reading() as reader:
-            return describe_segments(explained, reader.counters(pool_id), pool, installed)
+            return describe_segments(explained, reader.counters(pool.pool_id), pool, installed)
 
     def explain_lately(self, pool_id: str) -> list[Explanation]:
         """Return the same for the average of the latest versions; cached for a minute."""
         pool, installed = self.directory.pool(pool_id), self._decider.installed(pool_id)
         averaged = self._decider.averages(pool_id)
-        return pool_report.explain_links(pool, installed, averaged)
+        return self._by_segment(
+            pool, installed, pool_report.explain_links(pool, installed, averaged)
+        )
 
     def activity(self, pool_id: str, since_us: int, span_us: int) -> Activity:
         """Sum up the activity of a pool since a time, by span of time."""

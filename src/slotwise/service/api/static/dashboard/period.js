@@ -80,8 +80,11 @@ function draw(answer) {
   const day = (us) => new Date(us / 1000).toLocaleDateString(navigator.language, { dateStyle: "medium" });
   const said = (period) => `${day(period.from_us)} to ${day(period.until_us - 1e6)}`;
   at("#period .verdict").textContent = now[0][1] ? `${said(found.this)}, compared with ${said(found.before)}. Reported so far; the newest views still grow.` : `No page was shown from ${said(found.this)}.`;
-  at("#period-chart").hidden = found.this.spans.length === 0;
-  if (found.this.spans.length > 0) drawChart();
+  // A line needs two points: with fewer, the table says all.
+  const points = (period) => period.spans.filter((span) => span.group === "policy").length;
+  const isDrawn = Math.max(points(found.this), points(found.before)) > 1;
+  at("#period-chart").hidden = !isDrawn;
+  if (isDrawn) drawChart();
 }
 
 function drawChart() {

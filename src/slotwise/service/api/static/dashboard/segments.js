@@ -42,8 +42,23 @@ function verdict(figures) {
   const differs = figures.values.filter((one) => stands(one, figures));
   const average = `The average is ${words.revenueRange(figures.revenue_per_view_micros, figures.currency)[0]} per 1,000 views`;
   if (!figures.depends_on_visitors) return `${average}. The policy of this pool shows all visitors the same pages.`;
-  if (differs.length === 0) return `${average}. No segment certainly differs from it yet.`;
-  return `${average}. ${differs.length === 1 ? "One segment certainly differs" : `${words.count(differs.length)} segments certainly differ`} from it.`;
+  const pairs = certainPairs(figures);
+  const apart = pairs.length > 0 ? ` ${pairs.slice(0, MAX_PAIRS).map(([more, less]) => `${named(more)} certainly earns more than ${named(less)}`).join("; ")}.` : "";
+  if (differs.length === 0) return apart ? `${average}.${apart}` : `${average}. No segment certainly differs from it yet, nor from another one of its feature.`;
+  return `${average}. ${differs.length === 1 ? "One segment certainly differs" : `${words.count(differs.length)} segments certainly differ`} from it.${apart}`;
+}
+
+const MAX_PAIRS = 3;
+const named = (one) => `${one.feature}: ${FLAGS[one.value] ?? one.value}`;
+
+// Two values of a feature whose intervals do not overlap, the one that earns more first; the largest differences first.
+function certainPairs({ values }) {
+  const known = values.filter(isComparable);
+  const pairs = known.flatMap((more) => known
+    .filter((less) => less.feature === more.feature && more.revenue_per_view_micros.low > less.revenue_per_view_micros.high)
+    .map((less) => [more, less]));
+  const gap = ([more, less]) => more.revenue_per_view_micros.low - less.revenue_per_view_micros.high;
+  return pairs.sort((a, b) => gap(b) - gap(a));
 }
 
 // Lists of words in which most page views have no place of their own, once they had the time to get one.
