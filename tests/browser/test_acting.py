@@ -144,7 +144,7 @@ def test_a_short_form_makes_a_pool_with_its_links(
     opened: Page, admin: httpx.Client, keep_picture: KeepPicture
 ) -> None:
     opened.get_by_role("button", name="New pool").click()
-    expect(opened.locator("#pool-form .field:visible")).to_have_count(4)
+    expect(opened.locator("#pool-form .field:visible")).to_have_count(6)
     fill(opened, "Name", "short pool")
     fill(opened, "Links on a page", "many")
     fill(opened, "Click floor", "-1")
