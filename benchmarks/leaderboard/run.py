@@ -24,7 +24,6 @@ from slotwise.policies import (
     setting_names,
 )
 from slotwise.policies.paced_bayes import PacedBayes
-from slotwise.policies.policy import policy_for
 from slotwise.problem import Problem
 from slotwise.simulation.cluster import connected
 from slotwise.simulation.experiment import Experiment, current_commit
@@ -106,7 +105,7 @@ def pick_entrants(labels: Sequence[str]) -> dict[str, Policy]:
 def refusal(policy: Policy, problem: Problem) -> str | None:
     """Return why a policy rejects a problem, or None if it accepts it."""
     try:
-        policy_for(policy, problem).start(problem)
+        policy.for_problem(problem).start(problem)
     except SlotwiseError as error:
         return str(error)
     return None

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 
 from slotwise.policies import Policy
+from slotwise.policies.policy import Visitor
 from slotwise.problem import Problem
 from slotwise.testing import PolicyContract
 from tests.service.sampling_policy import SamplingPolicy
 
 ONE_SLOT = Problem(n_links=5, n_slots=1)
+OF_ITS_OWN = np.random.default_rng(1)
+
+
+def choose_by_own_chance(state: Any, visitor: Visitor, rng: np.random.Generator) -> None:
+    SamplingPolicy.choose(state, visitor, OF_ITS_OWN)
 
 
 @dataclass(frozen=True)
 class Undeclared(SamplingPolicy):
+    choose: ClassVar[Any] = staticmethod(choose_by_own_chance)
     samples: ClassVar[bool] = False
 
 
@@ -26,6 +34,11 @@ class Contract(PolicyContract):
 
     def make_policy(self, problem: Problem) -> Policy:
         return self.policy
+
+
+def test_a_class_that_uses_its_generator_without_declaring_it_is_refused() -> None:
+    with pytest.raises(TypeError, match="declare `samples: ClassVar"):
+        type("Hidden", (SamplingPolicy,), {"samples": False})
 
 
 def test_the_contract_refuses_chance_that_is_not_declared() -> None:

@@ -332,7 +332,7 @@ def own_choose(state, visitor, rng):
 class Own(Uniform):
     name = "own"
     choose = staticmethod(own_choose)
-    uses_rng = True
+    samples = True
 
 selector = Selector(range(5), 2, policy=Own(), seed=1)
 print(selector.select().shown, own_choose.signatures != [])

@@ -16,6 +16,7 @@ from slotwise.problem import Problem
 from slotwise.selection import Mix, new_mix
 from slotwise.testing import PolicyContract
 from slotwise.testing.policy_contract import FLOOR
+from tests.policies.order_of_feedback import ordered, refitted
 
 Floats = NDArray[np.float64]
 Links = NDArray[np.int64]
@@ -33,6 +34,8 @@ class TestRegistry(PolicyContract):
     @pytest.fixture(autouse=True)
     def _policy_name(self, name: str) -> None:
         self.name = name
+        self.ordered_knowledge = ordered(name)
+        self.refitted_knowledge = refitted(name)
 
     def make_policy(self, problem: Problem) -> Policy:
         if self.name == FixedMix.name:

@@ -12,7 +12,7 @@ from slotwise.compile import switching
 from slotwise.environments import BernoulliLinks, LateFeedback, SegmentLinks
 from slotwise.policies import NOBODY, ConUCB, PacedBayes, Policy, QueueTS
 from slotwise.policies.link_rates import prior_mean
-from slotwise.policies.policy import NO_SLOTS, ignore_open, policy_for
+from slotwise.policies.policy import NO_SLOTS, ignore_open
 from slotwise.problem import Problem
 from slotwise.simulation.engine import play_run
 
@@ -137,7 +137,7 @@ def test_every_page_of_a_run_is_open_or_settled(
     )
     late = LateFeedback(shop, 20, 60, spread)
     problem = Problem(8, 3, 0.4, features=shop.features, slot_weights=weights)
-    form: Any = policy_for(policy, problem)
+    form: Any = policy.for_problem(problem)
     state = form.start(problem)
     play_run(policy, late, problem, np.array([400]), 2, 0, state)
     opened = state.open

@@ -10,6 +10,7 @@ from slotwise.errors import InvalidInput
 from slotwise.policies import ConUCB, Policy, QueueTS
 from slotwise.problem import Problem
 from slotwise.testing import PolicyContract
+from tests.policies.order_of_feedback import ORDERED_WITH_MEMORY
 
 
 class TestConUCBWithDeficitFeedback(PolicyContract):
@@ -19,6 +20,8 @@ class TestConUCBWithDeficitFeedback(PolicyContract):
 
 @pytest.mark.compiled
 class TestQueueTSWithFittedPriorAndMemory(PolicyContract):
+    ordered_knowledge = ORDERED_WITH_MEMORY
+
     def make_policy(self, problem: Problem) -> Policy:
         return QueueTS(prior="fitted", memory=150)
 

@@ -11,6 +11,7 @@ import pytest
 from slotwise.errors import InvalidFeedback, InvalidInput
 from slotwise.rounds import Link
 from slotwise.selector import RevenueClipped
+from tests.policies.order_of_feedback import ordered, refitted
 from tests.selector.selectors import (
     COUNTING,
     NEEDING_PAGES,
@@ -54,7 +55,7 @@ def test_a_batch_teaches_what_its_pages_do(policy: str) -> None:
     by_level.update_batch(views, revenue=revenue)
     by_level.update_batch(views, clicks=clicks)
     # what is fitted to the pool as it grows is fitted once for a batch
-    fitted = by_page.policy.ordered_knowledge
+    fitted = ordered(policy)
     assert_same_knowledge(knowledge(by_batch), knowledge(by_page), fitted)
     assert_same_knowledge(knowledge(by_level), knowledge(by_page), fitted)
     batch, pages = by_batch.report().links, by_page.report().links
@@ -62,7 +63,7 @@ def test_a_batch_teaches_what_its_pages_do(policy: str) -> None:
         (link.link, link.levels) for link in pages
     ]
     assert fitted or batch == pages
-    if not by_page.policy.refitted_knowledge:  # a fit by steps depends on what had settled
+    if not refitted(policy):  # a fit by steps depends on what had settled
         # equal links show in an order that a report on only one of the two must not have moved
         assert play(by_batch, 20) == play(by_level, 20)
 

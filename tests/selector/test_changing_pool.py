@@ -11,6 +11,7 @@ from slotwise import Selector
 from slotwise.errors import InvalidInput
 from slotwise.policies import POLICIES
 from slotwise.rounds import Link
+from tests.policies.order_of_feedback import refitted
 from tests.selector.selectors import LINKS, everything, knowledge, new_selector, play
 
 # A fixed mix is fixed for its links; the rest of the registry follows the pool.
@@ -34,7 +35,7 @@ def test_the_knowledge_of_the_others_is_untouched(policy: str) -> None:
     shared = {
         name: value
         for name, value in knowledge(selector).items()
-        if name not in selector.policy.per_link | selector.policy.refitted_knowledge
+        if name not in selector.policy.per_link | refitted(policy)
     }
     selector.add_links(["late-1", "late-2"])
     selector.retire(["new-in", "late-1"])

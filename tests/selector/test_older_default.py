@@ -95,7 +95,7 @@ def test_no_more_is_discarded_than_was_counted() -> None:
         "clock": np.array([31.0, 31.0]),
         "queue": np.zeros(1),
     }
-    state = policy.restore(problem, policy.upgraded(problem, older))
+    state = policy.restore(problem, older)
     assert not state.evidence.views.any()
     assert not state.evidence.sums.any()
     policy.choose(state, np.zeros(0, np.int64), np.random.default_rng(1))

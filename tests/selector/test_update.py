@@ -16,6 +16,7 @@ from slotwise.problem import Problem
 from slotwise.selection.mix import N_SURE, Mix, new_mix
 from slotwise.selector import KnownCounts, LinkReport, RevenueClipped, start_from_counts
 from slotwise.selector.report import Money
+from tests.policies.order_of_feedback import refitted
 from tests.selector.selectors import (
     COUNTING,
     KINDS,
@@ -56,7 +57,7 @@ def test_levels_one_at_a_time_teach_what_both_together_do(policy: str, order: st
         assert settle(together, "together").shown == settle(apart, order).shown
     one, other = knowledge(apart), knowledge(together)
     # a fit to clicks that comes after the revenue of the same page has that revenue, too
-    fitted = together.policy.refitted_knowledge if order == "revenue first" else frozenset()
+    fitted = refitted(policy) if order == "revenue first" else frozenset()
     assert one.keys() == other.keys()
     assert {name: one[name] for name in one.keys() - fitted} == {
         name: other[name] for name in one.keys() - fitted

@@ -27,7 +27,13 @@ from slotwise.player.player import Player
 from slotwise.policies import NO_SLOTS, Policy
 from slotwise.policies.link_rates import mean_sale
 from slotwise.policies.open_views import EVERYBODY, copied_counts, set_pages
-from slotwise.policies.policy import Visitor, check_page, ignore_open, is_own
+from slotwise.policies.policy import (
+    Visitor,
+    check_page,
+    ignore_open,
+    is_own,
+    rng_of_choice,
+)
 from slotwise.policies.rest_of_page import fill_slots
 from slotwise.policies.within_rules import choosing_within
 from slotwise.problem import Problem, whole_number
@@ -86,7 +92,7 @@ def average_probabilities(
     who = policy.visitors_seen(state) if visitors is None else visitors
     different, counts = np.unique(who, axis=0, return_counts=True)
     total = np.zeros(len(state.mix.sure))
-    choose, chosen_by = switching(type(policy).choose), policy.rng_of_choice(rng)
+    choose, chosen_by = switching(type(policy).choose), rng_of_choice(policy, rng)
     within = switching(choosing_within(type(policy)))
     is_foreign = not is_own(policy.choose)
     for visitor, share in zip(different, counts / len(who), strict=True):
@@ -137,7 +143,7 @@ def play_ahead(
     ahead = _copied(policy, problem, state)
     who = np.ascontiguousarray(policy.visitors_seen(state) if visitors is None else visitors)
     page, probabilities = np.zeros(problem.n_slots, np.int64), np.zeros(problem.n_slots)
-    chosen_by, chance = policy.rng_of_choice(rng), chance_of(rng)
+    chosen_by, chance = rng_of_choice(policy, rng), chance_of(rng)
     parts: tuple[Any, ...] = ()
     if rules is None:
         choose = code_for(kind.choose, ahead, who[0], chosen_by)
@@ -187,7 +193,7 @@ def average_pages(
     rules: PageRules | None = None,
 ) -> Floats:
     """Return the average page over rounds ahead if the policy moves each round, else over draws."""
-    if policy.moves_each_round and has_learned(policy, state):
+    if policy.debt.moves_each_round and has_learned(policy, state):
         return play_ahead(
             policy, problem, state, rates, rng, n_draws, visitors, rules
         ).probabilities
@@ -245,7 +251,8 @@ class PageSet:
         self.rewards = np.array([problem.rewards.get(level, 0.0) for level in problem.levels])
         self.rate: Floats = rates
         """Each link's expected outcome per view for the visitor of the last page, by level."""
-        self.has_prices = player.form.page_at is not None
+        self._at_prices = player.form.at_prices
+        self.has_prices = self._at_prices is not None
         self._unit = float(mean_sale(state.pool)) if self.has_prices else 1.0
         self._columns = _columns_of(state) if self.has_prices else {}
         self._by_floors: dict[tuple[int, ...], Floats] = {}
@@ -266,7 +273,7 @@ class PageSet:
         `prices_of` is a player with other open views by which the prices are found.
         """
         n_columns = 1 + len(player.problem.segment_floor_places)
-        if player.form.page_at is None:
+        if player.form.at_prices is None:
             return cls(player, np.zeros((1, n_columns)), rates)
         one = player if prices_of is None else prices_of
         rng, n_rounds = np.random.default_rng(0), max(n_rounds // N_PRICES, 1) * N_PRICES
@@ -307,9 +314,9 @@ class PageSet:
     def page(self, visitor: Visitor, links: Links, n_slots: int) -> tuple[Floats, float]:
         """Return the inclusion probabilities of some links for a visitor, and expected clicks."""
         player, problem = self._player, self._player.problem
-        if self.has_prices:
+        if self._at_prices is not None:
             page, prices = self._probabilities[: len(links)], self._prices_of(visitor)
-            at = switching(type(player.form).page_at)
+            at = switching(self._at_prices.page)
             at(player.state, visitor, prices, links, n_slots, page)
             self._take_rates()
             page = page.copy()
@@ -322,9 +329,9 @@ class PageSet:
     def page_within(self, visitor: Visitor, rules: PageRules) -> tuple[Floats, float]:
         """Return the probabilities of all links within rules for a visitor, and their clicks."""
         player = self._player
-        if self.has_prices:
+        if self._at_prices is not None:
             page = self._probabilities
-            at = switching(type(player.form).page_within_at)
+            at = switching(self._at_prices.page_within)
             at(player.state, visitor, self._prices_of(visitor), rules, page)
             self._take_rates()
             page = page.copy()

@@ -40,7 +40,7 @@ from slotwise.policies.policy import (
     is_own,
     moved_counts,
     new_counts,
-    policy_for,
+    rng_of_choice,
 )
 from slotwise.policies.rest_of_page import rest_of_page
 from slotwise.policies.within_rules import choosing_within
@@ -144,13 +144,13 @@ class _EntryPoints:
     ) -> None:
         kind, rng, order = type(form), np.random.default_rng(0), slots.order
         chance, page, numbers = chance_of(rng), order.held, order.held_probabilities
-        self.choose = code_for(kind.choose, state, NOBODY, form.rng_of_choice(rng))
+        self.choose = code_for(kind.choose, state, NOBODY, rng_of_choice(form, rng))
         self.draw = code_for(draw_page, state.mix, chance, page, numbers)
         self.learn = code_for(kind.learn, state, NOBODY, 0, page, NO_SLOTS, *[numbers] * 3)
         self.count = code_for(add_counts, counts, 0, page, numbers, numbers)
         self.note_open = code_for(kind.note_open, state, NOBODY, 0, page, 1.0)
         if rules is not None:
-            choose_within, chooser = choosing_within(kind), form.rng_of_choice(rng)
+            choose_within, chooser = choosing_within(kind), rng_of_choice(form, rng)
             self.choose_within = code_for(choose_within, state, NOBODY, chooser, rules)
             # the few arrays that it needs: unpacking all of them takes longer than drawing
             groups = (rules.probabilities, rules.links, rules.ends, rules.other_page)
@@ -237,7 +237,7 @@ class Player:
         `slots` are those of the problem, unless pages may be shorter than the learned slots.
         """
         problem = replace(problem, features=copy.deepcopy(problem.features))
-        form = policy_for(policy, problem)
+        form = policy.for_problem(problem)
         return cls(
             policy,
             form,
@@ -304,14 +304,14 @@ class Player:
         entries = self._entries or self._obtain_entries()
         if self.rules is not None:
             page = self.rules.for_page(constraints)
-            chooser = self.form.rng_of_choice(rng)
+            chooser = rng_of_choice(self.form, rng)
             entries.choose_within.call(self._state, visitor, chooser, page.rules)
             chosen = page.rules.probabilities
             if explore:  # a mix of two pages within the rules is within the rules
                 chosen[:] = (1.0 - explore) * chosen + explore * page.at_random
             self._within, self._chosen = page.rules, chosen
             return
-        entries.choose.call(self._state, visitor, self.form.rng_of_choice(rng))
+        entries.choose.call(self._state, visitor, rng_of_choice(self.form, rng))
         if not is_own(self.form.choose):
             check_page(self.policy, self._state.mix, self.problem.n_slots)
         if constraints is not None:
@@ -393,7 +393,7 @@ class Player:
         self, asked: Constraints, visitor: Visitor, rng: np.random.Generator
     ) -> Floats:
         """Return the probabilities of all links: 1 for pinned ones, the policy's for the rest."""
-        entries, given = self._entries or self._obtain_entries(), self.form.rng_of_choice(rng)
+        entries, given = self._entries or self._obtain_entries(), rng_of_choice(self.form, rng)
 
         def page_of(state: Any, page: Problem) -> Floats:
             if state is not self._state:  # of the rest of the page
@@ -600,7 +600,6 @@ class Player:
         What was learned about `forgotten` links is dropped. Slots and words are shared.
         """
         kept = pool.places_in(self.pool, forgotten)
-        policy_for(self.policy, problem)  # refuses floors that it cannot keep
         form = self.policy.for_problem(problem)
         open_views = new_open_views(problem)
         take_counts(open_views, self.open_views, kept)
@@ -692,19 +691,25 @@ class Player:
             if name.startswith(KNOWS)
         }
         form, problem = self.form, self.problem
-        known = form.upgraded(problem, known)
         counts = Counts(arrays["views"].copy("C"), arrays["sums"].copy("C"))
         fresh = new_counts(problem)
         pairs = [("views", counts.views, fresh.views), ("sums", counts.sums, fresh.sums)]
-        for name, expected in form.knowledge(form.blank(problem, known)).items():
-            pairs.append((f"{KNOWS}{name}", known[name], expected))
+        named = {f"{KNOWS}{name}": array for name, array in known.items()}
+        for name, array in {**counts._asdict(), **named}.items():
+            is_counted = name.removeprefix(KNOWS) in COUNTED
+            if np.isnan(array).any() or (is_counted and not np.isfinite(array).all()):
+                raise ValueError(f"array {name} must be of finite numbers")
+            if is_counted and (array < 0).any():
+                raise ValueError(f"array {name} must be at least 0")
+        state = form.restore(problem, known)  # its arrays take nothing of another shape
+        restored = form.knowledge(state)
+        saved = known if known.keys() == restored.keys() else restored  # of an earlier version
+        pairs += [(f"{KNOWS}{name}", saved[name], own) for name, own in restored.items()]
         for name, array, expected in pairs:
             if array.shape != expected.shape or array.dtype != expected.dtype:
                 raise ValueError(f"array {name} is {array.shape}, not {expected.shape}")
-            if not np.isfinite(array).all():
+            if not np.isfinite(expected).all():
                 raise ValueError(f"array {name} must be of finite numbers")
-            if name.removeprefix(KNOWS) in COUNTED and (array < 0).any():
-                raise ValueError(f"array {name} must be at least 0")
         visits = arrays["visits"]
         if visits.shape != self.visits.shape or not (np.isfinite(visits) & (visits >= 0)).all():
             raise ValueError(f"array visits must be counts of shape {self.visits.shape}")
@@ -712,7 +717,7 @@ class Player:
         self.visits[:] = visits
         self._own_counts = counts
         self.open_views = new_open_views(problem)
-        self.state = form.restore(problem, known)
+        self.state = state
 
 
 def copied_state(state: Any) -> Any:

@@ -209,7 +209,6 @@ class ConUCB(ConUCBFloors):
     deficit_feedback: bool = False
 
     choose: ClassVar[Any] = staticmethod(choose)
-    uses_rng: ClassVar[bool] = False
     learn: ClassVar[Any] = staticmethod(learn)
     rank: ClassVar[Any] = staticmethod(rank)
     note_open: ClassVar[Any] = staticmethod(note_open)
@@ -217,6 +216,7 @@ class ConUCB(ConUCBFloors):
 
     def for_problem(self, problem: Problem) -> Policy:
         """Return this policy for a click floor alone, otherwise Con-UCB for several floors."""
+        super().for_problem(problem)
         if self._is_for(problem):
             return self
         if self.deficit_feedback:

@@ -160,7 +160,6 @@ class ConUCBFloors(CountingPolicy):
 
     name: ClassVar[str] = "con-ucb"
     choose: ClassVar[Any] = staticmethod(choose)
-    uses_rng: ClassVar[bool] = False
     learn: ClassVar[Any] = staticmethod(learn)
     rank: ClassVar[Any] = staticmethod(rank)
     note_open: ClassVar[Any] = staticmethod(note_open)

@@ -21,6 +21,7 @@ from slotwise.policies.policy import (
     new_counts,
     require_last_level_reward,
 )
+from slotwise.policies.within_rules import by_scores
 from slotwise.problem import Problem
 from slotwise.selection.confidence import cucb_bonus
 from slotwise.selection.mix import Mix, new_mix
@@ -112,10 +113,9 @@ class CUCB(CountingPolicy):
 
     name: ClassVar[str] = "cucb"
     choose: ClassVar[Any] = staticmethod(choose)
-    uses_rng: ClassVar[bool] = False
     learn: ClassVar[Any] = staticmethod(learn)
     rank: ClassVar[Any] = staticmethod(rank)
-    ranks_all: ClassVar[bool] = True
+    choose_within: ClassVar[Any] = staticmethod(by_scores(choose, rank))
     keeps_floor: ClassVar[bool] = False
 
     def start(self, problem: Problem) -> CUCBState:

@@ -103,16 +103,6 @@ def check_memory(memory: int | None) -> None:
         whole_number("memory", memory, at_least=2)
 
 
-class WithMemory(NamedTuple):
-    """A class attribute with another value for policies with a memory, for which order matters."""
-
-    without: Any
-    with_memory: Any
-
-    def __get__(self, policy: Any, kind: type | None = None) -> Any:
-        return self.without if getattr(policy, "memory", None) is None else self.with_memory
-
-
 class EvidencePolicy(Policy):
     """A policy whose state has `evidence` and, for speed, bounds or posteriors made from it.
 

@@ -131,7 +131,6 @@ class WeightsPolicy(Policy):
 
     choose: ClassVar[Any] = staticmethod(choose)
     rank: ClassVar[Any] = staticmethod(rank)
-    uses_rng: ClassVar[bool] = False
 
     per_link: ClassVar[frozenset[str]] = frozenset({"log_weights"})
     needs: ClassVar[Any] = Feedback.PAGES

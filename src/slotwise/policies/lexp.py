@@ -24,6 +24,7 @@ from slotwise.policies.policy import (
     Knowledge,
     Links,
     Visitor,
+    moved_links,
     require_horizon,
     require_no_rate_floors,
 )
@@ -126,7 +127,6 @@ class LExp(WeightsPolicy):
     name: ClassVar[str] = "lexp"
     learn: ClassVar[Any] = staticmethod(learn)
     needs: ClassVar[Any] = Feedback.PAGES_IN_ORDER
-    ordered_knowledge: ClassVar[Any] = frozenset({"log_weights", "multiplier"})
 
     def __post_init__(self) -> None:
         if self.parameters not in ("closed-form", "theta"):
@@ -173,7 +173,7 @@ class LExp(WeightsPolicy):
 
     def move(self, state: LExpState, problem: Problem, kept: Links) -> Any:
         """Return a state for a changed pool; the floor of a level keeps its multiplier."""
-        known = self.moved_links(state, kept)
+        known = moved_links(self, state, kept)
         place_of = {level: k for k, level in enumerate(state.rule.floor_levels.tolist())}
         levels = self.start(problem).rule.floor_levels.tolist()
         before = [place_of.get(level) for level in levels]

@@ -67,6 +67,8 @@ from slotwise.policies.open_views import (
 )
 from slotwise.policies.policy import (
     NOBODY,
+    AtPrices,
+    Debt,
     Feedback,
     Floats,
     Knowledge,
@@ -76,6 +78,7 @@ from slotwise.policies.policy import (
     Visitor,
     check_horizon,
     check_positive,
+    moved_links,
     require_no_rate_floors,
 )
 from slotwise.policies.tied_group import (
@@ -623,38 +626,27 @@ class PacedBayes(Policy):
 
     name: ClassVar[str] = "paced-bayes"
     choose: ClassVar[Any] = staticmethod(choose)
-    uses_rng: ClassVar[bool] = False
     learn: ClassVar[Any] = staticmethod(learn)
     choose_within: ClassVar[Any] = staticmethod(choose_within)
     rank: ClassVar[Any] = staticmethod(rank)
-    ranks_all: ClassVar[bool] = True
     note_open: ClassVar[Any] = staticmethod(note_open)
-    page_at: ClassVar[Any] = staticmethod(page_at)
-    page_within_at: ClassVar[Any] = staticmethod(page_within_at)
+    at_prices: ClassVar[AtPrices | None] = AtPrices(page_at, page_within_at)
     needs: ClassVar[Any] = Feedback.COUNTS_IN_ORDER
-    moves_each_round: ClassVar[bool] = True
-    carries_surplus: ClassVar[bool] = True
+    debt: ClassVar[Debt] = Debt.BALANCE
     uses_visitors: ClassVar[bool] = True
-    keeps_segment_floors: ClassVar[bool] = True
     per_link: ClassVar[frozenset[str]] = frozenset(
         {"views", "sums", "sales", "squares"}
         | {"information", "tilt", "waiting", "value_views", "floor_views", "floor_sums"}
-    )
-    ordered_knowledge: ClassVar[Any] = frozenset(
-        {"views", "sums", "sales", "squares", "missing", "drift", *OF_FLOORS}
-        | {"pool", "clock", "amounts", "worth", "margin"}
-        | {"information", "tilt", "waiting", "center", "variance", "segment_missing"}
-        | {"recent", "turns", "priced"}
-    )
-    refitted_knowledge: ClassVar[frozenset[str]] = frozenset(
-        {"price", "pool", "amounts", "worth", "margin", "sales", "squares"}
-        | {"information", "tilt", "waiting", "center", "variance", "segment_missing"}
     )
 
     def __post_init__(self) -> None:
         check_positive("exploration", self.exploration)
         check_positive("patience", self.patience)
         check_horizon(self.horizon)
+
+    def for_problem(self, problem: Problem) -> Policy:  # noqa: ARG002 - it supports all floors
+        """Return this policy, which keeps floors of segments, too."""
+        return self
 
     def start(self, problem: Problem) -> PacedBayesState:
         """Return a state that has only the prior."""
@@ -686,7 +678,7 @@ class PacedBayes(Policy):
         switching(refresh)(state)
         return state
 
-    def blank(self, problem: Problem, knowledge: Mapping[str, Floats]) -> PacedBayesState:
+    def _blank(self, problem: Problem, knowledge: Mapping[str, Floats]) -> PacedBayesState:
         """Return a state that has seen nothing, in the layout of what was saved."""
         has_pairs = knowledge.get("has_pairs")
         if has_pairs is None:
@@ -723,13 +715,10 @@ class PacedBayes(Policy):
             known |= of_visitors
         return known
 
-    def upgraded(self, problem: Problem, knowledge: Mapping[str, Floats]) -> Knowledge:
-        """Return the knowledge of an earlier version of the policy in the present form."""
-        return upgraded(problem, knowledge)
-
     def restore(self, problem: Problem, knowledge: Mapping[str, Floats]) -> PacedBayesState:
-        """Return the state that has learned exactly this."""
-        state = self.blank(problem, knowledge)
+        """Return the state that has learned exactly this; older knowledge is converted."""
+        knowledge = upgraded(problem, knowledge)
+        state = self._blank(problem, knowledge)
         for name in COUNTED:
             getattr(state.evidence, name)[:] = knowledge[name]
         for name, own in OF_FLOORS.items():
@@ -758,7 +747,7 @@ class PacedBayes(Policy):
         A floor that stays keeps what is owed to it; a floor that is set to another value starts
         with nothing owed.
         """
-        known, before = self.moved_links(state, kept), state.floors
+        known, before = moved_links(self, state, kept), state.floors
         after = new_floors(problem, self.patience)
         take_debts(after, before)
         known |= {name: getattr(after, own) for name, own in OF_FLOORS.items()}
@@ -766,7 +755,7 @@ class PacedBayes(Policy):
         if state.visitors is not None:
             rows = floor_rows(before, after)
             stays = np.flatnonzero(rows >= 0)
-            fresh: Any = self.blank(problem, known).visitors
+            fresh: Any = self._blank(problem, known).visitors
             for name, first in (("recent", 1), ("turns", 1), ("floor_views", 0), ("floor_sums", 0)):
                 moved = np.array(getattr(fresh, name), np.float64)
                 moved[:first] = known[name][:first]

@@ -5,7 +5,9 @@ Used by most of the package.
 
 from __future__ import annotations
 
+import dis
 import inspect
+import itertools
 from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
@@ -47,6 +49,35 @@ class Feedback(Enum):
         return self in (Feedback.COUNTS, Feedback.COUNTS_IN_ORDER)
 
 
+class Debt(Enum):
+    """How pages depend on what previous pages owe to the floors."""
+
+    NONE = "none"
+    """They do not."""
+    QUEUE = "queue"
+    """The price of clicks moves every round with what is owed, and a surplus is forgotten. By the
+    outcomes of a few open views such a policy would always seem to owe clicks: in the service it
+    learns when windows close."""
+    BALANCE = "balance"
+    """The price moves every round, and a surplus offsets a later debt."""
+
+    @property
+    def moves_each_round(self) -> bool:
+        """Whether many views need the average over rounds ahead instead of one page."""
+        return self is not Debt.NONE
+
+
+class AtPrices(NamedTuple):
+    """Pages at given prices of the floors, of a policy whose state has `floors.prices`.
+
+    `page(state, visitor, prices, links, n_slots, probabilities)` writes the average page of some
+    links over rows of prices; `page_within` does so within rules.
+    """
+
+    page: Any
+    page_within: Any
+
+
 PARAMETERS = {
     "choose": ("state", "visitor", "rng"),
     "learn": (
@@ -79,6 +110,21 @@ def _parameters(function: Any) -> list[str] | None:
     parameters = inspect.signature(getattr(function, "py_func", function)).parameters
     is_open = any(one.kind is one.VAR_POSITIONAL for one in parameters.values())
     return None if is_open else list(parameters)
+
+
+def _draws(choose: Any) -> bool:
+    """Return whether `choose` calls its generator, its third parameter."""
+    function = getattr(choose, "__func__", choose)
+    function = getattr(function, "py_func", function)
+    names = _parameters(function) or []
+    if not hasattr(function, "__code__") or len(names) != len(PARAMETERS["choose"]):
+        return False
+    steps = list(dis.get_instructions(function))
+    return any(
+        one.opname.startswith("LOAD_FAST") and names[2] in (one.argval, one.argval[-1:])
+        for one, then in itertools.pairwise(steps)
+        if then.opname in ("LOAD_ATTR", "LOAD_METHOD")
+    )
 
 
 def _lacks(kind: type, name: str) -> str:
@@ -172,45 +218,27 @@ class Policy:
     )
     choose_within: ClassVar[Any] = None
     """`choose_within(state, visitor, rng, rules)`, for a policy that solves a program of its own:
-    it writes a page within the `PageRules` to their `probabilities`. Without it,
+    it writes a page within the `PageRules` to their `probabilities`. A policy that takes the links
+    with the highest scores of `rank` uses `within_rules.by_scores`. Without it,
     `slotwise.policies.within_rules` enforces the rules."""
-    page_at: ClassVar[Any] = None
-    """`page_at(state, visitor, prices, links, n_slots, probabilities)`, for a policy whose pages
-    depend on prices of the floors, `state.floors.prices`: it writes the average page of some links
-    over rows of prices. With `page_within_at`, within rules, a version can store prices instead of
-    a page for every visitor."""
-    page_within_at: ClassVar[Any] = None
-    ranks_all: ClassVar[bool] = False
-    """Whether `rank` writes the scores by which `choose` selects the links of its page."""
+    at_prices: ClassVar[AtPrices | None] = None
+    """For a policy whose pages depend on prices of the floors: its pages at given prices, so that a
+    version can store prices instead of a page for every visitor."""
     needs: ClassVar[Any] = Feedback.COUNTS
     """The `Feedback` it needs."""
     per_link: ClassVar[frozenset[str]] = frozenset()
     """Names of the knowledge whose last axis has one entry per link."""
-    ordered_knowledge: ClassVar[Any] = frozenset()
-    """Names of the knowledge that depends on the order of feedback, such as a queue that discards a
-    surplus. All other knowledge is the same in any order."""
-    refitted_knowledge: ClassVar[frozenset[str]] = frozenset()
-    """Names of the knowledge that is computed from several levels, such as a price: it depends on
-    what had settled at that time."""
     uses_visitors: ClassVar[bool] = False
     """Whether `choose` or `learn` reads the visitor: then it is given every visitor's features
     where the problem has some. A policy that does not declare it may get an empty visitor."""
     keeps_floor: ClassVar[bool] = True
     """Whether the policy tries to keep the click floor at all."""
-    keeps_segment_floors: ClassVar[bool] = False
-    """Whether it keeps floors for visitors with one value of a feature (`segment_floors`)."""
-    moves_each_round: ClassVar[bool] = False
-    """Whether each page depends on the previous ones, as with a queue that moves the price of
-    clicks every round: many views then need the average over rounds ahead instead of one page."""
-    carries_surplus: ClassVar[bool] = False
-    """Whether a policy that moves each round offsets a later debt with a surplus of clicks. Other
-    policies would always seem to owe clicks by the outcomes of a few open views, which differ from
-    version to version: in the service these learn when windows close."""
-    uses_rng: ClassVar[bool] = True
-    """Whether `choose` uses its generator. Set it to False if it does not: `choose` then gets None,
-    because unpacking a generator takes longer than choosing a page."""
+    debt: ClassVar[Debt] = Debt.NONE
+    """How its pages depend on what previous pages owe to the floors."""
     samples: ClassVar[bool] = False
-    """Whether `choose` samples from a posterior; its page is deterministic given the sample."""
+    """Whether `choose` draws its page with its generator, for example from a posterior; the page is
+    certain given the draw. Without it `choose` gets None, because unpacking a generator takes
+    longer than choosing a page."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Refuse methods with other parameters than the contract's."""
@@ -224,6 +252,11 @@ class Policy:
                     f"`{name}` of {cls.__name__} must take ({', '.join(wanted)}), "
                     f"got ({', '.join(given)})"
                 )
+        if not cls.samples and _draws(getattr(cls, "choose", None)):
+            raise TypeError(
+                f"`choose` of {cls.__name__} uses its generator: declare "
+                "`samples: ClassVar[bool] = True`"
+            )
 
     def __new__(cls, *_: Any, **__: Any) -> Self:
         """Refuse a policy that lacks a part of the contract."""
@@ -232,13 +265,15 @@ class Policy:
                 raise TypeError(_lacks(cls, name))
         return super().__new__(cls)
 
-    @classmethod
-    def rng_of_choice(cls, rng: np.random.Generator) -> Any:
-        """Return the generator argument of `choose`."""
-        return rng if cls.uses_rng else None
+    def for_problem(self, problem: Problem) -> Policy:
+        """Return the policy to start on `problem`: this one, or its form for several floors.
 
-    def for_problem(self, problem: Problem) -> Policy:  # noqa: ARG002 - overridden by some
-        """Return the policy to start on `problem`: this one, or its form for several floors."""
+        Refuses floors that the policy does not support. Policies that keep no floor at all play any
+        problem, for comparison.
+        """
+        if problem.segment_floors and self.keeps_floor:
+            rule = "paced-bayes, the default, where segments have floors"
+            raise InvalidInput.of("policy", rule, self.name)
         return self
 
     def start(self, problem: Problem) -> State:
@@ -257,35 +292,20 @@ class Policy:
         raise NotImplementedError(_lacks(type(self), "knowledge"))
 
     def restore(self, problem: Problem, knowledge: Mapping[str, Floats]) -> State:
-        """Return the state that has learned exactly `knowledge`."""
+        """Return the state that has learned exactly `knowledge`.
+
+        Knowledge that an earlier version of the policy saved is converted.
+        """
         raise NotImplementedError(_lacks(type(self), "restore"))
-
-    def blank(self, problem: Problem, knowledge: Mapping[str, Floats]) -> State:  # noqa: ARG002 - overridden by some
-        """Return a state that has seen nothing and has room for saved knowledge."""
-        return self.start(problem)
-
-    def upgraded(self, problem: Problem, knowledge: Mapping[str, Floats]) -> Knowledge:  # noqa: ARG002 - overridden by some
-        """Return knowledge that an earlier version of the policy saved in its present form."""
-        return dict(knowledge)
 
     def newcomer(self, knowledge: Knowledge) -> Knowledge:
         """Return the per-link knowledge with which a link that joins a running pool starts."""
         names = self.per_link & knowledge.keys()
         return {name: np.zeros(knowledge[name].shape[:-1]) for name in names}
 
-    def moved_links(self, state: Any, kept: Links) -> Knowledge:
-        """Return the knowledge for other links; `kept[i]` is the old place of link i or -1."""
-        knowledge = self.knowledge(state)
-        stays = kept >= 0
-        for name, fresh in self.newcomer(knowledge).items():
-            moved = np.repeat(fresh[..., None], len(kept), axis=-1)
-            moved[..., stays] = knowledge[name][..., kept[stays]]
-            knowledge[name] = moved
-        return knowledge
-
     def move(self, state: Any, problem: Problem, kept: Links) -> State:
         """Return a state for a changed pool, where `kept[i]` is the old place of link i or -1."""
-        return self.restore(problem, self.moved_links(state, kept))
+        return self.restore(problem, moved_links(self, state, kept))
 
     def merge_value(
         self,
@@ -313,20 +333,24 @@ class Policy:
         return None
 
 
+def rng_of_choice(policy: type[Policy] | Policy, rng: np.random.Generator) -> Any:
+    """Return the generator argument of `choose`."""
+    return rng if policy.samples else None
+
+
+def moved_links(policy: Policy, state: Any, kept: Links) -> Knowledge:
+    """Return the knowledge for other links; `kept[i]` is the old place of link i or -1."""
+    knowledge = policy.knowledge(state)
+    stays = kept >= 0
+    for name, fresh in policy.newcomer(knowledge).items():
+        moved = np.repeat(fresh[..., None], len(kept), axis=-1)
+        moved[..., stays] = knowledge[name][..., kept[stays]]
+        knowledge[name] = moved
+    return knowledge
+
+
 KEEP_RATES = "con-ucb and queue-ts keep floors on conditional rates"
 WEIGH_LEVELS = "con-ucb, lexp, paced-bayes and queue-ts weigh levels"
-
-
-def policy_for(policy: Policy, problem: Problem) -> Policy:
-    """Return the policy to start on a problem; refuse one that supports only some of its floors.
-
-    Policies that keep no floor at all play any problem, for comparison.
-    """
-    player = policy.for_problem(problem)
-    if problem.segment_floors and player.keeps_floor and not player.keeps_segment_floors:
-        rule = "paced-bayes, the default, where segments have floors"
-        raise InvalidInput.of("policy", rule, policy.name)
-    return player
 
 
 def is_own(function: Any) -> bool:

@@ -24,8 +24,15 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from slotwise.compile import inner
-from slotwise.policies.evidence import EvidencePolicy, WithMemory
-from slotwise.policies.policy import Feedback, Floats, Knowledge, Links, State
+from slotwise.policies.evidence import EvidencePolicy
+from slotwise.policies.policy import (
+    Debt,
+    Feedback,
+    Floats,
+    Knowledge,
+    Links,
+    State,
+)
 from slotwise.problem import Problem
 from slotwise.selection.passes import total_of
 
@@ -101,10 +108,7 @@ class QueuePolicy(EvidencePolicy):
     """
 
     needs: ClassVar[Any] = Feedback.COUNTS_IN_ORDER
-    ordered_knowledge: ClassVar[Any] = WithMemory(
-        frozenset({"queue"}), EvidencePolicy.per_link | {"queue"}
-    )
-    moves_each_round: ClassVar[bool] = True
+    debt: ClassVar[Debt] = Debt.QUEUE
 
     def knowledge(self, state: Any) -> Knowledge:
         """Return the evidence and the queues."""

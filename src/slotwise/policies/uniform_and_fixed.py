@@ -55,7 +55,6 @@ class Uniform(CountingPolicy):
 
     name: ClassVar[str] = "uniform"
     choose: ClassVar[Any] = staticmethod(choose)
-    uses_rng: ClassVar[bool] = False
     learn: ClassVar[Any] = staticmethod(learn)
     keeps_floor: ClassVar[bool] = False
 
@@ -84,7 +83,6 @@ class FixedMix(CountingPolicy):
 
     name: ClassVar[str] = "fixed-mix"
     choose: ClassVar[Any] = staticmethod(choose)
-    uses_rng: ClassVar[bool] = False
     learn: ClassVar[Any] = staticmethod(learn)
     keeps_floor: ClassVar[bool] = False
 

@@ -1,8 +1,8 @@
 """Let any policy choose a page within the rules of a problem.
 
-A policy whose `rank` writes the scores by which it takes its page (`ranks_all`) gets the best page
-within the rules at these scores. A policy that solves its own program has a `choose_within`. One
-that samples keeps the links of its page as far as the rules allow, and fills the rest with the
+A policy that solves its own program has a `choose_within`; for one whose `rank` writes the scores
+by which it takes its page, `by_scores` makes it: the best page within the rules at these scores.
+One that samples keeps the links of its page as far as the rules allow, and fills the rest with the
 links it ranks highest. All others keep the proportions of their probabilities
 (`slotwise.selection.page_within_rules.project_within`). Used by `player` and `simulation`.
 """
@@ -35,7 +35,9 @@ def _boost(rules: PageRules, scores: Floats) -> None:
 
 
 @loop_maker
-def _by_scores(choose: Any, rank: Any) -> Any:
+def by_scores(choose: Any, rank: Any) -> Any:
+    """Return a `choose_within`: the best page within the rules at the scores of `rank`."""
+
     def choose_within(
         state: Any, visitor: Visitor, rng: np.random.Generator, rules: PageRules
     ) -> None:
@@ -81,8 +83,6 @@ def choosing_within(policy: type[Policy]) -> Any:
     """
     if policy.choose_within is not None:
         return policy.choose_within
-    if policy.ranks_all:
-        return _by_scores(policy.choose, policy.rank)
     if policy.samples:
         return _by_page(policy.choose, policy.rank)
     return _by_probabilities(policy.choose)

@@ -436,13 +436,23 @@ def _check_policy(pool: PoolSettings, n_active_links: int, *, has_known: bool) -
     except (TypeError, ValueError, ArithmeticError) as error:
         rule = f"settings that {pool.policy} can use ({error})"
         raise InvalidInput.of("policy_settings", rule, pool.policy_settings) from error
-    visitors = problem_of(problem.n_links, pool.slots, 0.0, Features.of_json(pool.features))
-    if pool.segment_floors and not policy.for_problem(visitors).keeps_segment_floors:
-        rule = "one that keeps floors of segments, such as the default"
-        raise InvalidInput.of("policy", rule, pool.policy, "or leave `segment_floors` empty")
+    if pool.segment_floors:
+        _check_keeps_segment_floors(pool, policy, problem.n_links)
     if has_known and "views" not in policy.knowledge(state):
         advice = "its links start from imported counts: import 0 views of them first"
         raise InvalidInput.of("policy", LEARNS_FROM_COUNTS, pool.policy, advice)
+
+
+def _check_keeps_segment_floors(pool: PoolSettings, policy: Policy, n_links: int) -> None:
+    features = Features.of_json(pool.features)
+    segments = problem_of(n_links, pool.slots, 0.0, features, pool.segment_floors)
+    try:
+        keeps = policy.for_problem(segments).keeps_floor
+    except InvalidInput:
+        keeps = False
+    if not keeps:
+        rule = "one that keeps floors of segments, such as the default"
+        raise InvalidInput.of("policy", rule, pool.policy, "or leave `segment_floors` empty")
 
 
 def _check_id(name: str, value: str) -> None:

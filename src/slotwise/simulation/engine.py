@@ -19,7 +19,7 @@ from slotwise.errors import InvalidInput
 from slotwise.player.link_pool import LinkPool
 from slotwise.player.rules_in_force import RulesInForce, check_links
 from slotwise.policies import Policy, State
-from slotwise.policies.policy import check_page, is_own, policy_for
+from slotwise.policies.policy import check_page, is_own
 from slotwise.policies.within_rules import choosing_within, draw_within
 from slotwise.problem import Problem
 from slotwise.selection import draw_page
@@ -367,7 +367,7 @@ def _player(
     state: State | None = None,
 ) -> Callable[[RunBuffers, int], None]:
     """Return what plays the rounds of one run: of a buffers, from a round on."""
-    policy = policy_for(policy, problem)
+    policy = policy.for_problem(problem)
     state = policy.start(problem) if state is None else state
     play = compiled_first(_playing(*_functions(policy, environment, bool(problem.rules))))
     world = environment.world(n_rounds)

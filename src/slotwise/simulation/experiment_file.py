@@ -36,7 +36,6 @@ from slotwise.errors import (
 from slotwise.player.link_pool import LinkPool
 from slotwise.player.rules_in_force import check_links
 from slotwise.policies import FixedMix, Policy, make_policy, policy_class, setting_names
-from slotwise.policies.policy import policy_for
 from slotwise.problem import Problem
 from slotwise.simulation.experiment import Experiment
 
@@ -364,7 +363,7 @@ class ExperimentFile(Section):
                 if "failure_probability" in setting_names(policy_class(entry.name)):
                     settings.setdefault("failure_probability", failure_probability)
                 policy = make_policy(entry.name, settings)
-                policy_for(policy, problem).start(problem)  # fail now instead of after an hour
+                policy.for_problem(problem).start(problem)  # fail now instead of after an hour
             policies[label] = policy
         return policies
 

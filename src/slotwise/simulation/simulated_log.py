@@ -21,7 +21,7 @@ from slotwise.environments import BernoulliLinks, Environment
 from slotwise.errors import InvalidInput
 from slotwise.page_log import LoggedPage, LogWriter
 from slotwise.policies import Policy, Uniform, default_policy
-from slotwise.policies.policy import check_page, is_own, policy_for
+from slotwise.policies.policy import check_page, is_own, rng_of_choice
 from slotwise.policies.within_rules import choosing_within, draw_within
 from slotwise.problem import Problem, Rule, is_finite_number, whole_number
 from slotwise.selection import dense_probabilities, dependent_rounding, draw_page
@@ -111,7 +111,7 @@ def log_run(
         levels=problem.levels[1:-1],
         slots_differ=bool(problem.slot_weights),
     )
-    policy = policy_for(experiment.policies[label], problem)
+    policy = experiment.policies[label].for_problem(problem)
     for number, (page, least) in enumerate(_pages(experiment, policy, explore, run), start=1):
         clicked, *between, revenue = page.outcomes.tolist()
         writer.append(
@@ -140,7 +140,7 @@ def _pages(experiment: Experiment, policy: Policy, explore: float, run: int) -> 
     choose, learn = compiled_first(type(policy).choose), compiled_first(type(policy).learn)
     arrive, serve = compiled_first(environment.arriving), compiled_first(environment.serving)
     rank, put_in_order = compiled_first(type(policy).rank), compiled_first(order_page)
-    draw, chosen_by = compiled_first(draw_page), policy.rng_of_choice(chance)
+    draw, chosen_by = compiled_first(draw_page), rng_of_choice(policy, chance)
     ruled = simulated_rules(problem).for_page(None) if problem.rules else None
     choose_within = compiled_first(choosing_within(type(policy)))
     note_open = compiled_first(type(policy).note_open)

@@ -110,9 +110,16 @@ class PolicyContract:
     each. For a policy that `samples` from a posterior, links that tie must be equal on average, not
     in every choice. `sale_of_other_links` is the revenue of a page that must not change what is
     known of other links; 0 for a policy that measures revenue in units of the mean sale.
+
+    `ordered_knowledge` names the knowledge that depends on the order of feedback, such as a queue
+    that discards a surplus; `refitted_knowledge` that which is computed from several levels, such
+    as a price, and so depends on what had settled at that time. All other knowledge is the same in
+    any order.
     """
 
     sale_of_other_links: ClassVar[float] = 1.0
+    ordered_knowledge: frozenset[str] = frozenset()
+    refitted_knowledge: frozenset[str] = frozenset()
 
     def make_policy(self, problem: Problem) -> Policy:
         """Return the policy under test, for this problem."""
@@ -375,13 +382,13 @@ class PolicyContract:
         pages = self.play(at_once)
         for level in reversed(range(problem.n_levels)):
             self.learn(by_level, pages, levels=[level])
-        refitted = at_once.form.refitted_knowledge
+        refitted = self.refitted_knowledge
         self.check_same_knowledge(at_once, by_level, within=1e-12, but_for=refitted)
 
     def test_the_order_of_feedback_matters_where_it_is_needed_in_order(self) -> None:
         player = self.start(PAGE)
         is_ordered = player.form.needs in (Feedback.COUNTS_IN_ORDER, Feedback.PAGES_IN_ORDER)
-        assert bool(player.form.ordered_knowledge) == is_ordered
+        assert bool(self.ordered_knowledge) == is_ordered
 
     @every_problem
     def test_feedback_may_arrive_out_of_order(self, problem: Problem) -> None:
@@ -389,7 +396,7 @@ class PolicyContract:
         pages = self.play(in_order)
         order = np.random.default_rng(4).permutation(len(pages))
         self.learn(shuffled, [pages[i] for i in order])
-        ordered = in_order.form.ordered_knowledge
+        ordered = self.ordered_knowledge
         self.check_same_knowledge(in_order, shuffled, within=1e-12, but_for=ordered)
         assert self.choose(shuffled).sum() == pytest.approx(problem.n_slots, abs=1e-9)
 
@@ -408,7 +415,7 @@ class PolicyContract:
             LinkTotals(NOBODY, level, links, views[links], sums[level, links])
             for level in range(problem.n_levels)
         )
-        ordered = batched.form.ordered_knowledge
+        ordered = self.ordered_knowledge
         self.check_same_knowledge(one_by_one, batched, within=1e-12, but_for=ordered)
         if not ordered:
             np.testing.assert_allclose(
@@ -444,7 +451,7 @@ class PolicyContract:
     def test_declared_names_are_those_of_knowledge_with_or_without_features(self) -> None:
         form = self.start(PAGE).form
         known = [self.start(problem).knowledge().arrays.keys() for problem in (PAGE, OF_VISITORS)]
-        for declared in (form.per_link, form.ordered_knowledge, form.refitted_knowledge):
+        for declared in (form.per_link, self.ordered_knowledge, self.refitted_knowledge):
             assert declared <= known[0] | known[1]
 
     def test_knowledge_is_a_copy_with_an_entry_a_link(self) -> None:
@@ -476,7 +483,7 @@ class PolicyContract:
             )
             for joined in np.flatnonzero(kept < 0):
                 np.testing.assert_array_equal(after[name][..., joined], fresh[name], err_msg=name)
-        for name in before.keys() - form.per_link - form.refitted_knowledge:
+        for name in before.keys() - form.per_link - self.refitted_knowledge:
             np.testing.assert_array_equal(after[name], before[name], err_msg=name)
         assert self.choose(moved).sum() == pytest.approx(3.0, abs=1e-9)
         rng = np.random.default_rng(3)

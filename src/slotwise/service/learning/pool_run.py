@@ -19,6 +19,7 @@ from slotwise.arrays import Floats
 from slotwise.errors import UnsupportedState
 from slotwise.player.player import PlayerKnowledge
 from slotwise.player.rules_in_force import RuledPage
+from slotwise.policies.policy import Debt
 from slotwise.service.counting.attribution import (
     CLICKS,
     FOLD_START,
@@ -462,7 +463,7 @@ class PoolRun:
     @property
     def counts_open_views(self) -> bool:
         """Whether the policy's pages depend on views whose windows are open."""
-        return self.pool.policy().moves_each_round
+        return self.pool.policy().debt.moves_each_round
 
     def needs_rounds(self) -> bool:
         """Return whether the policy is fed round by round."""
@@ -524,7 +525,7 @@ class PoolRun:
         with self.lock:
             self.knows_open_views = True
             fed = self._fed_player()
-            if fed is not None and fed.player.form.moves_each_round:
+            if fed is not None and fed.player.form.debt.moves_each_round:
                 self._open_views = OpenViews.stored(reader, self.pool.settings, closed_until_us)
 
     def read_early(self, reader: StoreReader, now_us: int) -> bool:
@@ -550,9 +551,8 @@ class PoolRun:
             return bool(self.pool.policy().needs.takes_counts)
         if fed.ahead is not None:
             return fed.ahead.learns_early
-        form = fed.player.form
-        is_steady = not form.moves_each_round or form.carries_surplus
-        return fed.player.takes_counts and is_steady
+        forgets_surplus = fed.player.form.debt is Debt.QUEUE
+        return fed.player.takes_counts and not forgets_surplus
 
     def draft(self, shown: Shown, now_us: int) -> Draft:
         """Return the draft of the next version, which can be completed without the lock."""
@@ -565,7 +565,7 @@ class PoolRun:
             if self._uses_early(fed):
                 early = self.early.counts(pool.active, self.closed_until_us)
             open_views = visitors = None
-            if fed is not None and fed.player.form.moves_each_round:
+            if fed is not None and fed.player.form.debt.moves_each_round:
                 self._open_views.add(shown.links, now_us)
                 open_views = self._open_views.views(pool.active, pool.settings, now_us)
             if fed is not None and fed.ahead is not None:

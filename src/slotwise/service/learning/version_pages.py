@@ -214,7 +214,7 @@ class VisitorsAhead:
     @property
     def learns_early(self) -> bool:
         """Whether feedback counts before windows close."""
-        return self.player.form.page_at is not None
+        return self.player.form.at_prices is not None
 
     def for_visitors(
         self,
