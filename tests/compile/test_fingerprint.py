@@ -95,12 +95,14 @@ _numbers = itertools.count()
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.syspath_prepend(str(tmp_path))
+    # bytecode is taken for that of a text of the same size and second
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     yield tmp_path
     sys.modules.pop("of_tests", None)
 
 
 def loaded(folder: Path, text: str) -> ModuleType:
-    """Import a module anew; no bytecode of its earlier text is used."""
+    """Import a module anew."""
     (folder / "of_tests.py").write_text(f"{text}\nVERSION = {next(_numbers)}\n")
     sys.modules.pop("of_tests", None)
     importlib.invalidate_caches()

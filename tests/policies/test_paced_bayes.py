@@ -323,6 +323,7 @@ def test_a_common_fall_scales_what_was_counted_and_a_rise_undoes_it() -> None:
     assert (state.evidence.sums <= state.evidence.views).all()
 
 
+@pytest.mark.compiled
 def test_a_floor_is_kept_when_all_click_rates_fall_by_a_fifth() -> None:
     pool = ads_recipe(41)
     floor = 0.95 * 0.8 * pool.most_clicks
@@ -343,6 +344,7 @@ def test_counts_from_elsewhere_are_no_change() -> None:
     assert state.evidence.views[0].tolist() == [100_000.0] * 4
 
 
+@pytest.mark.compiled
 def test_floors_are_kept_although_links_swap() -> None:
     case = next(case for case in build_suite().cases if case.name == "swapped")
     results = run_experiment(case.experiment({"p": PacedBayes()}, Effort(n_runs=8, seed=1)))

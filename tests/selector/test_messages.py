@@ -80,8 +80,8 @@ def test_experiments_take_policies_by_name_and_print_a_table() -> None:
     links = BernoulliLinks([0.3, 0.2], [0.1, 0.5])
     results = simulate(links, ["cucb", "uniform"], 1, n_rounds=20, n_runs=2)
     first, head, *rows = str(results).splitlines()
-    assert first == "after 20 rounds, mean of 2 runs (95 % interval)"
-    assert head.split() == ["policy", "regret", "shortfall", "violation", "reward", "clicks"]
+    assert first == "after 20 rounds, mean of 2 runs ± 95 % interval"
+    assert head.split() == ["policy", "regret", "violation", "reward", "shortfall", "clicks"]
     assert [row.split()[0] for row in rows] == ["cucb", "uniform"]
     with pytest.raises(InvalidInput, match=r"`policies` must be policies or their names"):
         simulate(links, [3], 1)  # type: ignore[list-item]

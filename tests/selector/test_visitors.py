@@ -165,14 +165,13 @@ def test_a_file_with_values_that_no_feature_has_is_refused(tmp_path: Path) -> No
 def test_links_come_and_go_while_visitors_stay_known() -> None:
     selector = taught()
     before = {row.value: row.page_views for row in selector.report().segments}
-    of_phones = selector._player.state.regression.tilt[:, :, 2]
+    of_phones = selector.knowledge().arrays["tilt"][:, 2]
     selector.retire(["b"])
     selector.add_links(["g"])
     assert {row.value: row.page_views for row in selector.report().segments} == before
     known = dict(zip(LINKS, of_phones.T.tolist(), strict=True))
-    moved = dict(
-        zip(selector.links, selector._player.state.regression.tilt[:, :, 2].T.tolist(), strict=True)
-    )
+    of_phones = selector.knowledge().arrays["tilt"][:, 2]
+    moved = dict(zip(selector.links, of_phones.T.tolist(), strict=True))
     assert moved == {**{link: known[link] for link in "acdef"}, "g": [0.0, 0.0]}
     assert selector.problem.feature_sizes == (3, 32, 3, 5)
     shown = {selector.select(visitor={"device": "desktop"}).shown[0] for _ in range(5)}
