@@ -16,8 +16,12 @@ import pytest
 from slotwise.cli import analysis
 from slotwise.cli.main import main
 from slotwise.errors import InvalidInput
-from slotwise.simulation.simulated_log import RoughPage, _waiting, plan_traffic
+from slotwise.service.counting.attribution import Counters, Group, PageCounters
+from slotwise.service.counting.counters import SHARE_UNIT
+from slotwise.service.reporting.pool_report import report_lift
+from slotwise.simulation.simulated_log import RoughPage, _lift_visible, _waiting, plan_traffic
 from tests.docs.pages import blocks_of, command_lines, read_page
+from tests.service.rows import pool
 
 pytestmark = pytest.mark.compiled
 
@@ -149,3 +153,25 @@ def test_rules_name_links_by_number(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*PAGE, "--revenue-per-click", "0.3", *rule]) == 2
     message = "`links` of rule 'partner' must be numbers from 0 on, got 'a,1'"
     assert message in capsys.readouterr().err
+
+
+def test_a_lift_is_visible_when_the_dashboard_calls_it_certain() -> None:
+    page = RoughPage(6, 2, 0.2, 0.4, holdout=0.25)
+    views = np.arange(200.0, 8001.0, 200.0)
+    seen = _lift_visible(0.3 * views, 0.2 * views, views, page)
+    assert 200.0 < seen < 8000.0
+
+    def lift(n_views: float) -> float:
+        pages: dict[Group, PageCounters] = {}
+        shown: list[tuple[Group, float, float]] = [("policy", 0.75, 0.3), ("holdout", 0.25, 0.2)]
+        for group, share, mean in shown:
+            n = round(share * n_views)
+            squares = round(n * mean * (1 - mean / 2 + mean) * SHARE_UNIT**2)
+            pages[group] = PageCounters(
+                revenue_views=n, revenue_micros=round(n * mean * 1e6), revenue_squared=squares
+            )
+        found = report_lift(Counters(pages=pages), pool(slots=2, max_revenue_micros=1_000_000))
+        return -1.0 if found is None else found.low
+
+    assert lift(seen) > 0.0 >= lift(seen - 200.0)
+    assert _lift_visible(0.2 * views, 0.2 * views, views, page) == math.inf

@@ -7,6 +7,7 @@ needs no optional package.
 
 from slotwise.player.known_counts import KnownCounts, read_known_counts
 from slotwise.selector.report import (
+    AnytimeRate,
     DeliveredReport,
     FloorReport,
     LevelReport,
@@ -21,6 +22,7 @@ from slotwise.selector.report import (
 from slotwise.selector.selector import Selector, start_from_counts
 
 __all__ = [
+    "AnytimeRate",
     "DeliveredReport",
     "FloorReport",
     "KnownCounts",

@@ -71,18 +71,31 @@ def rate_of(total: float, n_views: float, scale: float = 1.0) -> Rate:
 
 
 @dataclass(frozen=True)
+class AnytimeRate:
+    """An estimated mean, with a 95 % interval that holds at all times at once.
+
+    You may look as often as you like and stop at any moment; `Rate` is narrower and does not allow
+    that.
+    """
+
+    estimate: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
 class DeliveredReport:
     """Clicks and revenue per page view since the floor was last set, with 95 % intervals.
 
-    The intervals hold at all times at once, so you may stop at any moment. `status` compares the
+    The intervals hold at all times at once. `status` compares the
     delivered clicks with the click floor (`slotwise.selection.floor_status`): `met` if their
     interval is above the floor, or contains it and is known to within 10 % of the floor;
     `infeasible` if no page of these links reaches the floor; otherwise `learning`.
     """
 
     page_views: int
-    clicks: Rate
-    revenue: Rate
+    clicks: AnytimeRate
+    revenue: AnytimeRate
     click_floor: float
     status: str
 
@@ -146,8 +159,8 @@ class DeliveredTotals:
         earned = revenue / n_settled * max_revenue if n_settled else 0.0
         return DeliveredReport(
             page_views=round(n_pages),
-            clicks=Rate(clicks / n_pages if n_pages else 0.0, *interval),
-            revenue=Rate(earned, low * max_revenue, high * max_revenue),
+            clicks=AnytimeRate(clicks / n_pages if n_pages else 0.0, *interval),
+            revenue=AnytimeRate(earned, low * max_revenue, high * max_revenue),
             click_floor=floor,
             status=floor_status(floor, interval, most),
         )
@@ -473,7 +486,7 @@ def _cells(link: LinkReport) -> tuple[str, ...]:
     )
 
 
-def _interval(rate: Rate) -> str:
+def _interval(rate: Rate | AnytimeRate) -> str:
     return f"{rate.low:.4f} to {rate.high:.4f}"
 
 
@@ -481,11 +494,14 @@ def _delivered_lines(delivered: DeliveredReport) -> list[str]:
     """Return the delivered clicks and revenue per page view, and the status of the floor."""
     if not delivered.page_views:
         return ["delivered: nothing is settled yet"]
-    clicks, revenue = delivered.clicks, delivered.revenue
     judged = f"floor {delivered.click_floor:g} {delivered.status}"
+    clicks, revenue = (
+        f"{one.estimate:.4g} {name} ({_interval(one)} at all times)"
+        for name, one in (("clicks", delivered.clicks), ("revenue", delivered.revenue))
+    )
     return [
-        f"delivered per page view: {clicks.estimate:.4g} clicks ({_interval(clicks)}), {judged}",
-        f"                         {revenue.estimate:.4g} revenue ({_interval(revenue)})",
+        f"delivered per page view: {clicks}, {judged}",
+        f"                         {revenue}",
     ]
 
 

@@ -9,7 +9,6 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +24,7 @@ from slotwise.policies.policy import check_page, is_own, rng_of_choice
 from slotwise.policies.within_rules import choosing_within, draw_within
 from slotwise.problem import Problem, Rule, is_finite_number, whole_number
 from slotwise.selection import dense_probabilities, dependent_rounding, draw_page
+from slotwise.selection.mean_interval import FAILURE_PROBABILITY, mean_interval
 from slotwise.selection.mix import explored
 from slotwise.selection.page_order import (
     expose,
@@ -260,7 +260,8 @@ def plan_traffic(
     In each case the rates of the links are drawn anew, and the policy, the default one unless
     another is given, meets the same visitors as random pages do. The floor counts as kept from
     the view on after which the clicks per page view so far are never more than 1 % below it. The
-    lift is visible from the view on at which its z-test against the holdout reaches `certainty`.
+    lift is visible from the view on after which the dashboard would call it certain: the intervals
+    of chosen and random pages, which hold at all times at once with 95 %, do not overlap.
     `rules` are those of `simulate`; random pages keep them, too.
     """
     if not (is_finite_number(certainty) and 0.5 <= certainty < 1):
@@ -287,8 +288,7 @@ def plan_traffic(
         played, random = (results.totals[label] for label in ("policy", "random"))
         kept = played["clicks"][0] / views >= (1 - TOLERANCE) * page.click_floor
         floors[case] = _first_for_good(views, kept)
-        earned = played["reward"][0] / views, random["reward"][0] / views
-        lifts[case] = _first_for_good(views, _is_visible(*earned, views, page, certainty))
+        lifts[case] = _lift_visible(played["reward"][0], random["reward"][0], views, page)
         if progress is not None:
             progress((case + 1) / n_cases)
     return TrafficPlan(
@@ -305,16 +305,32 @@ def _around(mean: float, n_links: int, rng: np.random.Generator) -> Floats:
     return rng.beta(SHAPE, SHAPE * (1 - mean) / mean, n_links)
 
 
-def _is_visible(
-    earned: Floats, by_chance: Floats, views: Floats, page: RoughPage, certainty: float
-) -> NDArray[np.bool_]:
-    """Return at each checkpoint whether the lift over the holdout is significant."""
-    variance = [mean * (1 - mean / page.n_slots) for mean in (earned, by_chance)]
-    error = np.sqrt(
-        variance[0] / (views * (1 - page.holdout)) + variance[1] / (views * page.holdout)
-    )
-    wanted = -NormalDist().inv_cdf((1 - certainty) / 2)  # (1 + certainty) / 2 could round to 1
-    return np.asarray((earned - by_chance > wanted * error) & (views * page.holdout >= 30))
+def _lift_visible(earned: Floats, by_chance: Floats, views: Floats, page: RoughPage) -> float:
+    """Return the first checkpoint from which on the lift over the holdout stays certain.
+
+    `earned` and `by_chance` sum up the revenue of chosen and random pages over `views`; the holdout
+    has a share of the views. The squares are those of slots that earn 0 or 1 on their own.
+    """
+
+    def interval(total: float, n_views: float, share: float) -> tuple[float, float]:
+        mean = total / n_views
+        squares = share * n_views * mean * (1.0 - mean / page.n_slots + mean)
+        return mean_interval(
+            share * n_views,
+            share * total,
+            squares,
+            float(page.n_slots),
+            failure_probability=FAILURE_PROBABILITY / 2.0,  # as the dashboard's lift
+        )
+
+    certain_from = math.inf
+    for n_views, chosen, random in zip(views[::-1], earned[::-1], by_chance[::-1], strict=True):
+        least, _ = interval(float(chosen), float(n_views), 1.0 - page.holdout)
+        low, high = interval(float(random), float(n_views), page.holdout)
+        if not (low > 0.0 and least > high):
+            break
+        certain_from = float(n_views)
+    return certain_from
 
 
 def _first_for_good(views: Floats, holds: NDArray[np.bool_]) -> float:
