@@ -84,7 +84,7 @@ def test_commands_look_in_the_current_folder_and_beside_the_file(
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
-    assert Results.load(tmp_path / "by_module.parquet").labels == ("own_policy:FollowClicks",)
+    assert Results.load(tmp_path / "by_module.parquet").labels == ("follow-clicks",)
 
 
 PROGRAM = """

@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 
 from slotwise.errors import InvalidInput, is_finite_number
 
-# The limits of all features are here as well: `slotwise.features` and the service share them, and
-# processes that only store rows read them without numpy.
+# Limits of features, for the library and the service.
 
 
 MAX_FEATURES = 16

@@ -352,11 +352,12 @@ class ExperimentFile(Section):
         """Return the policies by label; the oracle's mix comes with the optimum of all."""
         policies: dict[str, Policy] = {}
         for place, entry in enumerate(self.policies):
-            label = entry.label or entry.name
             with self._blaming(f"policies.{place}"):
+                is_oracle = entry.name == ORACLE
+                label = entry.label or (ORACLE if is_oracle else policy_class(entry.name).name)
                 if label in policies:
                     raise InvalidConfig(f"`label` must be different for each, got {label!r}")
-                if entry.name == ORACLE:
+                if is_oracle:
                     policies[label] = FixedMix(())  # filled in by `experiment`
                     continue
                 settings = dict(entry.settings)

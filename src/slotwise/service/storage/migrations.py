@@ -21,7 +21,8 @@ from sqlalchemy import (
 from slotwise.errors import UnsupportedState
 from slotwise.service.storage.schema import OLDEST_SCHEMA, SCHEMA_VERSION, metadata
 
-FIRST_RELEASE = "v0013"
+FIRST_UPGRADED = "v0013"
+"""The oldest schema that is upgraded; earlier ones were never released."""
 STEPS = {
     "v0014": ("ALTER TABLE pools ADD COLUMN until_us BIGINT DEFAULT 0 NOT NULL",),
     "v0015": (
@@ -80,12 +81,12 @@ def _create(connection: Connection) -> None:
 
 def _migrate(connection: Connection, version: str) -> None:
     """Bring the tables of an earlier version to the present ones."""
-    if version < FIRST_RELEASE:
+    if version < FIRST_UPGRADED:
         raise UnsupportedState(
             f"the store has schema {version} of an unreleased development version of slotwise and "
             "cannot be opened; export its pools with that version"
         )
-    if version not in (FIRST_RELEASE, *STEPS):
+    if version not in (FIRST_UPGRADED, *STEPS):
         raise UnsupportedState(
             f"the store has schema {version}, this version of slotwise knows up to "
             f"{SCHEMA_VERSION}; use the version that wrote it, or a newer one"
