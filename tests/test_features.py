@@ -124,6 +124,7 @@ def test_a_word_of_an_open_list_gets_a_place_when_it_was_seen_often() -> None:
     assert places(features, country="FR") == [1]
 
 
+@pytest.mark.slow
 def test_a_million_values_leave_no_trace() -> None:
     features = Features({"session": str})
     for k in range(1_000_000):
@@ -249,6 +250,7 @@ def test_a_flood_never_replaces_a_word_in_one_of_thirty_views(n_attackers: int) 
     assert len(frequent.counts) <= MAX_WORDS + MAX_COUNTED
 
 
+@pytest.mark.slow
 def test_a_million_words_leave_a_full_list_as_it_was() -> None:
     frequent = replacing()
     before = list(frequent.words)

@@ -97,7 +97,11 @@ def machine_code(code: Code) -> Any:
 
 @pytest.mark.usefixtures("fresh_codes")
 @pytest.mark.skipif(not switch.has_compiler(), reason="numba is not installed")
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(
+    "variant",
+    # the code for visitors takes half a minute to compile
+    [pytest.param(one, marks=pytest.mark.slow if one == "visitors" else ()) for one in VARIANTS],
+)
 @pytest.mark.parametrize("name", sorted(POLICIES))
 def test_pages_are_the_same_whenever_functions_switch(
     name: str, variant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

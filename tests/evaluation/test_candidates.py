@@ -119,6 +119,7 @@ def test_a_candidate_by_slot_uses_the_probability_of_the_slot(tmp_path: Path) ->
     assert as_logged.clicks.value == pytest.approx(np.sum(clicked) / n_pages)
 
 
+@pytest.mark.slow
 def test_the_best_mix_is_not_optimistic() -> None:
     """All links are alike, so that any mix chosen by its luck is worth the same 0.25 clicks.
 

@@ -446,6 +446,7 @@ def test_with_several_features_all_is_forgotten_where_clicks_fail_to_come(form: 
     assert changed.visitors.information[0, :, 0].sum() < 250.0
 
 
+@pytest.mark.slow
 @pytest.mark.compiled
 @pytest.mark.parametrize("seed", [502, 506])
 def test_floors_are_kept_where_a_large_segment_changes_its_taste(seed: int) -> None:

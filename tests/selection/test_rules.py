@@ -222,6 +222,7 @@ def test_rules_give_way_in_order() -> None:
         settle_rules([], 6, 3, excluded=[0, 1, 2, 3])
 
 
+@pytest.mark.compiled
 def test_pages_drawn_by_groups_have_whole_numbers_of_a_group() -> None:
     rng = np.random.default_rng(5)
     draw = switching(draw_by_groups)

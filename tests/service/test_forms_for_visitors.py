@@ -44,6 +44,7 @@ def has_pairs_of(service: Service) -> bool:
     return bool(learned_of(service).arrays["has_pairs"][0])
 
 
+@pytest.mark.slow
 def test_the_regression_learns_for_whom_and_logs_exact_propensities(tmp_path: Path) -> None:
     service = opened(tmp_path)
     now_us = visit(service, 600, T0)

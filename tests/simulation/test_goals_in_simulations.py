@@ -16,6 +16,7 @@ from slotwise.simulation.engine import SHOWN, TOTAL, play_paced, play_run, simul
 LINKS = BernoulliLinks([0.3, 0.2, 0.1, 0.15], [0.5, 0.6, 0.3, 0.2])
 
 
+@pytest.mark.slow
 @pytest.mark.compiled
 @pytest.mark.parametrize("traffic", sorted(TRAFFIC))
 def test_goals_are_reached_by_the_end(traffic: str) -> None:

@@ -68,6 +68,7 @@ def test_a_log_may_explore_where_slots_differ(tmp_path: Path) -> None:
     assert any(row["random_order"] for row in rows)
 
 
+@pytest.mark.slow
 def test_order_brings_most_of_what_it_can() -> None:
     # 8 runs: the learned order earned 1.19 to 1.24 times the revenue of slots taken to be alike
     n_rounds = 8_000

@@ -116,6 +116,7 @@ def test_places_taken_by_an_attacker_go_to_real_words(service: Service, policy: 
     assert verify(service.store).mismatches == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["paced-bayes"])
 def test_replaced_words_are_the_same_however_often_one_learns(tmp_path: Path, policy: str) -> None:
     """Rounds in many batches, in one batch, and with restarts between them."""
