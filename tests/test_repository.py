@@ -20,10 +20,6 @@ PACKAGE = ROOT / "src" / "slotwise"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 MAX_LINES = 800
-MIN_CODE_LINES = 60
-
-# Small modules that one other module imports, each with the reason why it stays apart.
-SMALL_WITH_A_REASON: dict[str, str] = {}
 
 # Words of other books, and the glossary's own in their place.
 FOREIGN_WORDS = {
@@ -84,22 +80,6 @@ def module_of(path: Path) -> str:
     """Return the name under which a file of the package is imported."""
     return ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(
         ".__init__"
-    )
-
-
-def lines_of_code(path: Path) -> int:
-    """Count the lines of a module that are neither blank nor comments nor docstrings."""
-    text = path.read_text()
-    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    words = {
-        number
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None
-        for number in range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1)
-    }
-    return sum(
-        bool(line.strip()) and not line.lstrip().startswith("#") and number not in words
-        for number, line in enumerate(text.splitlines(), start=1)
     )
 
 
@@ -202,18 +182,6 @@ def test_a_module_is_short_enough_to_read() -> None:
     n_lines = {name_of(path): len(path.read_text().splitlines()) for path in MODULES}
     too_long = {name: n for name, n in n_lines.items() if n > MAX_LINES}
     assert not too_long, "split it by its ideas"
-
-
-def test_a_small_module_belongs_into_its_only_importer() -> None:
-    imported_by = importers()
-    found = {
-        module_of(path): imported_by[module_of(path)]
-        for path in MODULES
-        if path.name != "__init__.py"
-        and len(imported_by[module_of(path)]) == 1
-        and lines_of_code(path) < MIN_CODE_LINES
-    }
-    assert found.keys() == SMALL_WITH_A_REASON.keys(), found
 
 
 def test_first_lines_name_those_who_use_a_module() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from slotwise.errors import InvalidInput
 from slotwise.evaluation import Evaluation, EvaluationSettings, LinkMix, evaluate
-from slotwise.evaluation.estimators import shrunk_rates
+from slotwise.evaluation.link_tallies import shrunk_rates
 from tests.evaluation.logs import as_file, random_log
 from tests.reference import evaluation as twin
 

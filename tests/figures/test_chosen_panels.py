@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from slotwise.errors import InvalidInput
 from slotwise.figures import Layout, draw_panels, draw_results
-from slotwise.figures.result_figures import AXES, WIDTHS
+from slotwise.figures.chosen_panels import AXES, WIDTHS
 from tests.simulation.synthetic import make_results
 
 

@@ -14,8 +14,8 @@ from matplotlib.text import Text
 
 from slotwise.errors import InvalidInput
 from slotwise.figures import draw_experiment, draw_results, draw_sweep, is_sweep, save_figure
+from slotwise.figures.chosen_panels import draw_panels
 from slotwise.figures.panels import PANELS
-from slotwise.figures.result_figures import draw_panels
 from slotwise.simulation import experiment_path, load_experiment, run_experiment
 from slotwise.simulation.experiment import current_commit
 from slotwise.simulation.results import Results

@@ -9,7 +9,7 @@ import pytest
 
 import slotwise
 from slotwise.figures import draw_results
-from slotwise.figures.result_figures import draw_segments, knows_segments
+from slotwise.figures.segment_figure import draw_segments, knows_segments
 from slotwise.policies import PacedBayes, Uniform
 from slotwise.simulation.results import Results
 from tests.simulation.synthetic import make_results

@@ -11,7 +11,7 @@ from slotwise.extras import naming_extra
 with naming_extra("`slotwise.evaluation`"):
     from slotwise.evaluation.answers import Estimate, Evaluation
     from slotwise.evaluation.candidates import BestMix, Candidate, LinkMix, read_mix
-    from slotwise.evaluation.estimators import ESTIMATORS, FittedLinks, fit_links
+    from slotwise.evaluation.estimators import ESTIMATORS
     from slotwise.evaluation.evaluate import (
         EvaluationSettings,
         LogFrontier,
@@ -19,6 +19,7 @@ with naming_extra("`slotwise.evaluation`"):
         evaluate_all,
         frontier_of_log,
     )
+    from slotwise.evaluation.fitted_links import FittedLinks, fit_links
     from slotwise.evaluation.other_logs import obp_log, open_bandit_log, shown_mix
 
 __all__ = [

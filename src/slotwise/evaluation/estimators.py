@@ -17,13 +17,11 @@ need the last one).
     clipped   1/n sum_t sum_shown min(w, c) r
               too low by what the clipped weights carry, and never far off (Bottou et al. 2013)
 
-Used by `evaluate` and `other_logs`.
+Used by `evaluate`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -33,47 +31,8 @@ from slotwise.arrays import Floats, Links, Whole
 from slotwise.compile import compiled, compiled_first
 from slotwise.evaluation.candidates import Candidate, Known
 from slotwise.evaluation.confidence_sequence import Bets, PageValues, add_pages, new_bets
-from slotwise.evaluation.log_reader import LogReader, Pages, Source
-
-# Not valid for a log whose policy learned while it logged, nor when a log is looked at again and
-# again; narrower than a confidence sequence for both reasons.
-
-
-N_DRAWS = 500
-
-
-class PageBlocks:
-    """Sums of page values over blocks of consecutive pages."""
-
-    def __init__(self, pages_a_block: int) -> None:
-        self._size = max(1, pages_a_block)
-        self._n_pages = 0
-        self._blocks = np.zeros((3, 0))
-
-    def add(self, values: Floats) -> None:
-        """Record the values of the next pages: clicks first, then revenue."""
-        n_pages = values.shape[1]
-        if n_pages == 0:
-            return
-        places = (self._n_pages + np.arange(n_pages)) // self._size
-        first, n_new = int(places[0]), int(places[-1]) + 1
-        room = n_new - self._blocks.shape[1]
-        if room > 0:
-            self._blocks = np.pad(self._blocks, ((0, 0), (0, max(room, self._blocks.shape[1]))))
-        for row, column in enumerate((np.ones(n_pages), *values)):
-            self._blocks[row, first:n_new] += np.bincount(places - first, weights=column)
-        self._n_pages += n_pages
-
-    def interval(self, alpha: float, rng: np.random.Generator) -> Floats:
-        """Return low and high (columns) of clicks and revenue (rows), each by itself."""
-        used = self._blocks[:, self._blocks[0] > 0]
-        counts = rng.multinomial(
-            used.shape[1], np.full(used.shape[1], 1.0 / used.shape[1]), size=N_DRAWS
-        )
-        n_pages, *levels = used @ counts.T
-        means = np.array(levels) / n_pages
-        return np.quantile(means, [alpha / 2, 1 - alpha / 2], axis=1).T
-
+from slotwise.evaluation.log_reader import Pages
+from slotwise.evaluation.page_blocks import PageBlocks
 
 CLICKS, REVENUE = 0, 1
 
@@ -184,100 +143,6 @@ class EstimateTotals:
         scale = self.most / self.n_pages
         error = np.sqrt(self.squared_page_weights) / self.n_pages
         return self.weights / self.most, float(error / scale)
-
-
-MIN_PSEUDO_VIEWS = 1.0
-MAX_PSEUDO_VIEWS = 1e6
-
-
-class Tallies:
-    """Views, clicks and revenue of each link in each segment (or slot), of the pages so far."""
-
-    def __init__(self) -> None:
-        self.views = np.zeros((1, 0))
-        self.outcomes = np.zeros((2, 1, 0))
-        self.recent_views = np.zeros(0)
-        """Views since the pool last changed."""
-
-    def make_room(self, n_rows: int, n_links: int) -> None:
-        """Let the arrays grow to so many segments and links."""
-        have_rows, have_links = self.views.shape
-        if n_rows > have_rows or n_links > have_links:
-            grown = ((0, max(0, n_rows - have_rows)), (0, max(0, n_links - have_links)))
-            self.views = np.pad(self.views, grown)
-            self.outcomes = np.pad(self.outcomes, ((0, 0), *grown))
-            self.recent_views = np.pad(self.recent_views, grown[1])
-
-    def add(self, pages: Pages, by_slot: bool) -> None:
-        """Count the links of some pages."""
-        compiled_first(_count)(
-            pages.starts,
-            pages.segments,
-            pages.slots,
-            by_slot,
-            pages.links,
-            pages.clicks,
-            pages.revenue,
-            self.views,
-            self.outcomes,
-            self.recent_views,
-        )
-
-    def rates(self) -> Floats:
-        """Return the shrunk click and revenue rates: level, segment, link; 0 where unseen."""
-        of_links = shrunk_rates(self.outcomes.sum(axis=1), self.views.sum(axis=0))
-        if len(self.views) == 1:
-            rates = of_links[:, None, :]
-        else:
-            rates = shrunk_rates(self.outcomes, self.views, of_links[:, None, :])
-        return np.where(self.views.sum(axis=0) > 0, rates, 0.0)
-
-
-def shrunk_rates(sums: Floats, views: Floats, towards: Floats | None = None) -> Floats:
-    """Return (sums + s m) / (views + s) for each level, the first axis of `sums`.
-
-    m is `towards`, or the mean of the level over all links; s is fitted by moments: rates that
-    differ by no more than chance allows are drawn together, others hardly.
-
-    >>> shrunk_rates(np.array([[50.0, 1.0]]), np.array([100.0, 1.0])).round(2).tolist()
-    [[0.5, 0.5...]]
-    """
-    result = np.zeros(np.broadcast_shapes(sums.shape, views.shape))
-    total = max(float(views.sum()), 1.0)
-    for level in range(len(sums)):
-        mean = sums[level].sum() / total if towards is None else towards[level]
-        noise = mean * (1.0 - mean)
-        excess = sums[level] - views * mean
-        # E excess^2 = views noise + views^2 spread
-        spread = float((excess**2 - views * noise).sum()) / max(float((views**2).sum()), 1.0)
-        typical = float(np.mean(noise))
-        wanted = typical / spread if spread > 0 else MAX_PSEUDO_VIEWS
-        strength = min(max(wanted, MIN_PSEUDO_VIEWS), MAX_PSEUDO_VIEWS)
-        result[level] = (sums[level] + strength * mean) / (views + strength)
-    return result
-
-
-@compiled
-def _count(
-    starts: Whole,
-    segments: Whole,
-    slots: Whole,
-    by_slot: bool,
-    links: Links,
-    clicks: Floats,
-    revenue: Floats,
-    views: Floats,
-    outcomes: Floats,
-    recent_views: Floats,
-) -> None:
-    for page in range(len(segments)):
-        for row in range(starts[page], starts[page + 1]):
-            place = slots[row] - 1 if by_slot else segments[page]
-            link = links[row]
-            views[place, link] += 1.0
-            outcomes[0, place, link] += clicks[row]
-            outcomes[1, place, link] += revenue[row]
-            recent_views[link] += 1.0
 
 
 class Track:
@@ -393,50 +258,3 @@ def add_logged(bets: tuple[Bets, Bets], pages: Pages) -> None:
             predicted_peak=nothing,
         )
         add_pages(bets[level], values)
-
-
-@dataclass(frozen=True)
-class FittedLinks:
-    """Views, clicks and revenue (in [0, 1] a view) of each link, and its shrunk rates.
-
-    `n_slots` is the number of links that most pages have, `pages_of_size` counts all sizes.
-    """
-
-    links: tuple[str, ...]
-    views: Floats
-    clicks: Floats
-    revenue: Floats
-    click_rates: Floats
-    revenue_rates: Floats
-    n_slots: int
-    pages_of_size: Mapping[int, int]
-    n_pages: int
-    n_unsettled: int
-    max_revenue: float
-    currency: str | None
-
-
-def fit_links(log: Source, max_revenue: float | None = None) -> FittedLinks:
-    """Count the outcomes of every link of a log, in one pass.
-
-    These are plain averages over all views of a link; features of visitors are ignored.
-    """
-    reader, tallies = LogReader(log, max_revenue=max_revenue), Tallies()
-    for pages in reader:
-        tallies.make_room(1, len(reader.links))
-        tallies.add(pages, by_slot=False)
-    click_rates, revenue_rates = tallies.rates()[:, 0]
-    return FittedLinks(
-        links=reader.links.values,
-        views=tallies.views[0],
-        clicks=tallies.outcomes[0, 0],
-        revenue=tallies.outcomes[1, 0],
-        click_rates=click_rates,
-        revenue_rates=revenue_rates,
-        n_slots=reader.usual_slots,
-        pages_of_size=reader.pages_of_size,
-        n_pages=reader.n_pages,
-        n_unsettled=reader.n_unsettled,
-        max_revenue=reader.max_revenue,
-        currency=reader.currency,
-    )

@@ -17,15 +17,9 @@ from slotwise.errors import InvalidInput
 from slotwise.evaluation.answers import NEEDED_BY, Estimate, Evaluation
 from slotwise.evaluation.candidates import BestMix, Candidate, Known
 from slotwise.evaluation.confidence_sequence import Bets, mean_bounds, new_bets
-from slotwise.evaluation.estimators import (
-    CLICKS,
-    ESTIMATORS,
-    REVENUE,
-    Tallies,
-    Track,
-    add_logged,
-    fit_links,
-)
+from slotwise.evaluation.estimators import CLICKS, ESTIMATORS, REVENUE, Track, add_logged
+from slotwise.evaluation.fitted_links import fit_links
+from slotwise.evaluation.link_tallies import Tallies
 from slotwise.evaluation.log_reader import LogReader, Pages, Source
 from slotwise.extras import imported
 from slotwise.problem import is_finite_number

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from slotwise.errors import InvalidInput, MissingData
 from slotwise.evaluation.candidates import LinkMix
-from slotwise.evaluation.estimators import Tallies
+from slotwise.evaluation.link_tallies import Tallies
 from slotwise.evaluation.log_reader import LogReader, Source
 from slotwise.page_log import VISITOR_PREFIX, log_schema
 

@@ -10,6 +10,8 @@ from slotwise.extras import naming_extra
 
 with naming_extra("`slotwise.figures`"):
     from slotwise.figures.canvas import FORMATS, save_figure
+    from slotwise.figures.chosen_panels import Layout, draw_panels
+    from slotwise.figures.experiment_figure import draw_experiment
     from slotwise.figures.floor_price import (
         FrontierPicture,
         draw_answers,
@@ -17,16 +19,9 @@ with naming_extra("`slotwise.figures`"):
         draw_log_frontier,
     )
     from slotwise.figures.paper_report import Pictures, WrittenReport, write_report
-    from slotwise.figures.result_figures import (
-        Layout,
-        draw_experiment,
-        draw_panels,
-        draw_results,
-        draw_several_floors,
-        draw_sweep,
-        has_several_floors,
-        is_sweep,
-    )
+    from slotwise.figures.result_figures import draw_results
+    from slotwise.figures.several_floors_figure import draw_several_floors, has_several_floors
+    from slotwise.figures.sweep_figure import draw_sweep, is_sweep
 
 __all__ = [
     "FORMATS",

@@ -1,6 +1,7 @@
 """Write figures to files; the same figure always gives the same bytes.
 
-Used by `floor_price`, `paper_report`, `result_figures` and `cli`.
+Used by `chosen_panels`, `cli`, `experiment_figure`, `floor_price`, `paper_report`,
+`result_figures`, `segment_figure`, `several_floors_figure` and `sweep_figure`.
 """
 
 from __future__ import annotations

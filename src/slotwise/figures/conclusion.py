@@ -1,6 +1,6 @@
 """At which γ the paper's statements hold, and what follows from that in sentences.
 
-Used by `paper_report`, `result_figures` and `cli`.
+Used by `cli`, `paper_report` and `sweep_figure`.
 """
 
 from __future__ import annotations

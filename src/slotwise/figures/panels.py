@@ -1,6 +1,7 @@
 """One panel: a metric over time, with a line and a band for every policy.
 
-Used by `canvas`, `claims`, `conclusion`, `paper_report`, `result_figures` and `cli`.
+Used by `canvas`, `chosen_panels`, `claims`, `cli`, `conclusion`, `experiment_figure`,
+`paper_report`, `segment_figure`, `several_floors_figure` and `sweep_figure`.
 """
 
 from __future__ import annotations

@@ -25,8 +25,9 @@ from slotwise.figures.claims import (
     with_interval,
 )
 from slotwise.figures.conclusion import GammaRange, Judged, conclude, judge
+from slotwise.figures.experiment_figure import draw_experiment
 from slotwise.figures.panels import PANELS, Setting
-from slotwise.figures.result_figures import draw_experiment, draw_sweep, is_sweep
+from slotwise.figures.sweep_figure import draw_sweep, is_sweep
 from slotwise.policies import default_policy
 from slotwise.simulation.results import Results
 

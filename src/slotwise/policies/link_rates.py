@@ -33,8 +33,8 @@ to come replace t. D is the margin of a link on the page over one not on it: the
 best links less that of the next L. One more trial of a link costs about sqrt(Var), and can earn D
 in every later page view. While not even the best page by the posterior means keeps the floor, D is
 unbounded. Open views count in Var and N: otherwise the same uncertain links would fill every page
-until the first feedback arrives. Used by `change_detection`, `older_states`,
-`paced_bayes`, `player` and `visitor_rates`.
+until the first feedback arrives. Used by `change_detection`, `older_states`, `paced_bayes`,
+`player`, `visitor_learning` and `visitor_rates`.
 """
 
 from __future__ import annotations

@@ -12,7 +12,8 @@ The values of the largest feature are eliminated first, since their block is dia
 matrix of the link and the other values: one number where there is one feature.
 
 If that would be too large, a layout without pairs stores only the diagonal (`add_independent`):
-after every view the covariances of the parameters of a link are dropped. Used by `visitor_rates`.
+after every view the covariances of the parameters of a link are dropped. Used by `visitor_learning`
+and `visitor_rates`.
 """
 
 from __future__ import annotations

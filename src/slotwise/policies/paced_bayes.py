@@ -92,11 +92,11 @@ from slotwise.policies.tied_group import (
     list_from,
     new_tied_group,
 )
+from slotwise.policies.visitor_learning import count_for_floors, learn_link, note_visitor
 from slotwise.policies.visitor_rates import (
     N_RECENT,
     PRICE_GROWTH,
     RatesForVisitors,
-    count_for_floors,
     count_open_trials,
     expected_for_floor,
     fit_effects,
@@ -104,10 +104,8 @@ from slotwise.policies.visitor_rates import (
     is_fit_due,
     known_by_link,
     known_part,
-    learn_link,
     merged_value,
     new_visitor_rates,
-    note_visitor,
     rate_for,
     refresh_amount,
     refresh_tables,

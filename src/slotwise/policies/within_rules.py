@@ -4,7 +4,7 @@ A policy that solves its own program has a `choose_within`; for one whose `rank`
 by which it takes its page, `by_scores` makes it: the best page within the rules at these scores.
 One that samples keeps the links of its page as far as the rules allow, and fills the rest with the
 links it ranks highest. All others keep the proportions of their probabilities
-(`slotwise.selection.page_within_rules.project_within`). Used by `player` and `simulation`.
+(`slotwise.selection.page_within_rules.project_within`). Used by `cucb`, `player` and `simulation`.
 """
 
 from __future__ import annotations

@@ -159,18 +159,18 @@ def dense_probabilities(mix: Mix) -> Floats:
     return probabilities
 
 
-#     p_i = (1 - explore) x_i + explore n_slots / n_links
-#
-# x is what the policy chose; pinned links keep 1 and excluded ones 0, and n_slots and n_links are
-# those of the rest of the page. The sum stays the number of slots, and one dependent rounding draws
-# the page, so p is exact. It costs `explore` times the difference of the policy's page and a random
-# page, in revenue and in clicks: on average explore * n_slots links of a page are random.
-
-
 def explored(
     probabilities: Floats, explore: float, is_free: NDArray[np.bool_] | None = None
 ) -> Floats:
     """Return the probabilities with exploration among the free links, all of them by default.
+
+        p_i = (1 - explore) x_i + explore n_slots / n_links
+
+    x is what the policy chose; pinned links keep 1 and excluded ones 0, and n_slots and n_links are
+    those of the rest of the page. The sum stays the number of slots, and one dependent rounding
+    draws the page, so p is exact. It costs `explore` times the difference of the policy's page and
+    a random page, in revenue and in clicks: on average explore * n_slots links of a page are
+    random.
 
     >>> explored(np.array([1.0, 1.0, 0.0, 0.0]), 0.1).round(6).tolist()
     [0.95, 0.95, 0.05, 0.05]

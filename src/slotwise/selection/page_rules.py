@@ -1,7 +1,7 @@
 """The rules of a page as arrays, with the buffers to search for a page within them.
 
-Used by `page_within_rules`, `rules` and `solve_kinds`, and by `player`, `policies`, `service` and
-`simulation`.
+Used by `frontier`, `page_within_rules`, `player`, `policies`, `rules`, `service`, `simulation` and
+`solve_kinds`.
 """
 
 from __future__ import annotations

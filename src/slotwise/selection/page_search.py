@@ -81,11 +81,6 @@ BLOCK = int64(64)
 """Links that are counted in one vectorised block."""
 
 
-# One vectorised pass counts the scores above a bound and finds the scores on both sides of it. Each
-# pass narrows the interval of the threshold: first by the density of scores near the expected
-# threshold, then by interpolation, until one score is left.
-
-
 @inner
 def find_threshold(
     scores: Floats,
@@ -101,6 +96,10 @@ def find_threshold(
     `below`, `above` and `n_above` are the `neighbours` of where it is expected. `first_gap` is how
     far apart scores are near it, as far as is known; what is returned with the threshold is the
     better guess for the next one. Both guesses change the work, not the answer.
+
+    One vectorised pass counts the scores above a bound and finds the scores on both sides of it.
+    Each pass narrows the interval of the threshold: first by the density of scores near the
+    expected threshold, then by interpolation, until one score is left.
     """
     n_blocks = (n_listed + LANES - 1) // LANES
     # it is in [least, most]: `n_reaching` scores reach `least`, `n_exceeding` exceed `most`

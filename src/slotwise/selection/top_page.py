@@ -364,13 +364,12 @@ def sort_page(
     return page_value, page_clicks
 
 
-# At a price, every link clearly above the threshold is on every best page. The links that tie at
-# the threshold fill the remaining slots in any way, so the best pages have a range of clicks. The
-# floor is kept exactly at a price whose range contains it.
-
-
 class Boundary(NamedTuple):
     """The ties of a page, sorted by clicks in `search.ties` where they exceed `slots`.
+
+    At a price, every link clearly above the threshold is on every best page. The links that tie at
+    the threshold fill the remaining slots in any way, so the best pages have a range of clicks. The
+    floor is kept exactly at a price whose range contains it.
 
     `slots` are left for them; `fewest` and `most` are the clicks of these slots with the least and
     with the most clicked ties in them. Links above `least_above` are sure and have `clicks_above`,

@@ -10,12 +10,7 @@ from slotwise.extras import naming_extra
 
 with naming_extra("`slotwise.simulation`"):
     from slotwise.simulation.experiment import Experiment, label_policies
-    from slotwise.simulation.experiment_file import (
-        ExperimentFile,
-        experiment_path,
-        load_experiment,
-        shipped_experiments,
-    )
+    from slotwise.simulation.experiment_file import ExperimentFile, load_experiment
     from slotwise.simulation.goals import GoalRule, GoalRun, simulate_goals
     from slotwise.simulation.optimum import Optimum, best_fixed_mix, oracle
     from slotwise.simulation.results import Curve, Results, SummaryRow
@@ -26,6 +21,7 @@ with naming_extra("`slotwise.simulation`"):
         run_series,
         simulate,
     )
+    from slotwise.simulation.shipped_experiments import experiment_path, shipped_experiments
     from slotwise.simulation.simulated_log import log_run, simulate_log
 
 __all__ = [

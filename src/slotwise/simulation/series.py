@@ -31,13 +31,10 @@ from slotwise.simulation.cluster import connected
 from slotwise.simulation.compile_ahead import compile_ahead
 from slotwise.simulation.engine import is_machine_code
 from slotwise.simulation.experiment import Experiment, label_policies
-from slotwise.simulation.experiment_file import (
-    ExperimentFile,
-    load_experiment,
-    shipped_experiments,
-)
+from slotwise.simulation.experiment_file import ExperimentFile, load_experiment
 from slotwise.simulation.gathering import Gathering, Parts, Shard, play_missing
 from slotwise.simulation.results import Results
+from slotwise.simulation.shipped_experiments import shipped_experiments
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -1,6 +1,6 @@
 """A data set: the true rates of every link of a pool, and the page to fill from it.
 
-Used by `look_alikes`, `originals`, `registry` and `source_files`.
+Used by `ad_clicks`, `coupon_purchase`, `edx_courses`, `look_alikes`, `registry` and `source_files`.
 """
 
 from __future__ import annotations

@@ -13,6 +13,13 @@ from slotwise.environments.datasets.dataset import Dataset
 # promise for the methods of its generators. The recipes therefore draw raw numbers only and apply
 # closed formulas. Only the last digit of exp, log and cos may differ between machines.
 
+N_ADS = 225
+POPULAR_SHARE = 1 / 6
+N_COUPONS = 271
+N_COURSES = 290
+N_SHOP_LINKS = 120
+N_TINY_RATES = 1000
+
 
 def stable_uniforms(seed: int, n_rows: int, n_columns: int) -> Floats:
     """Return uniforms in [0, 1), row by row from PCG64: the upper 53 bits of each raw number.
@@ -38,10 +45,6 @@ def normal_from_uniforms(radius_uniforms: Floats, angle_uniforms: Floats) -> Flo
     """Return standard normal draws, one for each pair of uniforms (Box and Muller)."""
     radius = np.sqrt(-2.0 * np.log(1.0 - radius_uniforms))
     return radius * np.cos(2.0 * np.pi * angle_uniforms)
-
-
-N_ADS = 225
-POPULAR_SHARE = 1 / 6
 
 
 def ads_like_binding() -> Dataset:
@@ -87,9 +90,6 @@ def ads_recipe(seed: int) -> Dataset:
         look_alike=True,
         source=f"look-alike of Ad-Clicks, drawn from the ads recipe with seed {seed}",
     )
-
-
-N_COUPONS = 271
 
 
 def coupon_recipe(seed: int) -> Dataset:
@@ -157,9 +157,6 @@ def _coupons(
     )
 
 
-N_COURSES = 290
-
-
 def edx_recipe(seed: int) -> Dataset:
     """Draw a look-alike of edX-Course.
 
@@ -192,9 +189,6 @@ def edx_recipe(seed: int) -> Dataset:
     )
 
 
-N_SHOP_LINKS = 120
-
-
 def shop_recipe(seed: int) -> Dataset:
     """Draw the links of a shop, whose visitors click, put into the cart and buy.
 
@@ -224,9 +218,6 @@ def shop_recipe(seed: int) -> Dataset:
         look_alike=True,
         source=f"look-alike of no particular site, drawn from the shop recipe with seed {seed}",
     )
-
-
-N_TINY_RATES = 1000
 
 
 def tiny_rates_recipe(seed: int) -> Dataset:

@@ -75,7 +75,7 @@ _ENTRIES: tuple[LookAlike | Loader, ...] = (
     Loader(
         name="coupon-purchase",
         title="Coupon-Purchase",
-        settings="originals:CouponPurchase",
+        settings="coupon_purchase:CouponPurchase",
         origin='Kaggle competition "Coupon Purchase Prediction"',
         n_links=271,
         page=PageSetting(n_slots=15, click_floor=4.0, failure_probability=0.01),
@@ -83,7 +83,7 @@ _ENTRIES: tuple[LookAlike | Loader, ...] = (
     Loader(
         name="ad-clicks",
         title="Ad-Clicks",
-        settings="originals:AdClicks",
+        settings="ad_clicks:AdClicks",
         origin='Kaggle competition "Avito Context Ad Clicks"',
         n_links=225,
         page=PageSetting(n_slots=20, click_floor=10.0, failure_probability=0.02),
@@ -91,7 +91,7 @@ _ENTRIES: tuple[LookAlike | Loader, ...] = (
     Loader(
         name="edx-course",
         title="edX-Course",
-        settings="originals:EdxCourse",
+        settings="edx_courses:EdxCourse",
         origin='Kaggle data set "Online Courses from Harvard and MIT"',
         n_links=290,
         page=PageSetting(n_slots=60, click_floor=10.0, failure_probability=0.05),

@@ -2,7 +2,7 @@
 
 Every cell is read as text: columns that a loader does not need cannot make it fail, and a wrong
 cell is reported as it is in the file, with its row (counted from 1 after the header). Used by
-`originals`.
+`ad_clicks`, `coupon_purchase` and `edx_courses`.
 """
 
 from __future__ import annotations
