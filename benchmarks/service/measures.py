@@ -410,7 +410,7 @@ def _start_s(address: str) -> float:
     )
     assert process.stdout is not None
     try:
-        found = re.search(r" at (http://\S+)", process.stdout.readline())
+        found = re.search(r"dashboard +(http://\S+)/", process.stdout.readline())
         assert found, "the service did not start"
         with httpx.Client(base_url=found.group(1)) as client:
             while client.get("/readyz").status_code != 200:

@@ -164,14 +164,14 @@ class Server:
     def _find_url(self) -> None:
         """Read where it listens; the line comes when it does."""
         line = self._lines.readline()
-        found = re.search(r" at (http://\S+)", line)
+        found = re.search(r"dashboard +(http://\S+)/$", line.rstrip())
         assert found, f"the server did not start: {line!r}"
         self.url = found.group(1)
 
     def admin_key(self) -> str:
         """Read the key that a first start prints."""
         for line in self._lines:
-            if found := re.search(r"KEY=(sw_ak_\S+)", line):
+            if found := re.search(r"admin key +(sw_ak_\S+)", line):
                 return found.group(1)
         raise AssertionError("the first start printed no key")
 

@@ -20,9 +20,9 @@ from rich.table import Table
 
 from slotwise.cli.demo import picture, summary
 from slotwise.cli.main import main
-from slotwise.cli.serving import first_steps
+from slotwise.cli.serving import announce
 from slotwise.service.access.keys import new_key
-from slotwise.service.server import BackgroundServer, open_service
+from slotwise.service.server import BackgroundServer, ServerStart, open_service
 from slotwise.service.settings import Settings
 from tests.service.crash_harness import Server
 from tests.system_programs import system_program
@@ -46,11 +46,13 @@ def test_a_start_loads_only_what_every_service_needs(package: str) -> None:
 
 
 @pytest.mark.system
-def test_the_printed_commands_work_when_pasted(tmp_path: Path) -> None:
+def test_the_commands_of_the_manual_work_when_pasted(tmp_path: Path) -> None:
     server = Server(tmp_path / "first.db")
+    page = Path("docs/start.md").read_text()
+    [commands] = [one for one in re.findall(r"```sh\n(.*?)```", page, re.DOTALL) if "curl" in one]
     try:
-        steps = first_steps(server.url, server.admin_key())
-        commands = "\n".join(line for line in steps.splitlines() if line.startswith("  "))
+        commands = commands.replace("http://127.0.0.1:8460", server.url)
+        commands = re.sub(r"KEY=.*", f"KEY={server.admin_key()}", commands)
         system_program("curl", package="curl")
         done = subprocess.run(
             ["bash", "-euc", commands.replace("curl -sS", "echo; curl -sS --fail-with-body")],
@@ -60,23 +62,25 @@ def test_the_printed_commands_work_when_pasted(tmp_path: Path) -> None:
         )
         assert done.returncode == 0, done.stdout + done.stderr
         answers = [json.loads(line) for line in done.stdout.splitlines() if line]
-        pool, links, page, outcome, report = answers
+        pool, links, page_shown, outcome, report = answers
         assert pool["pool_id"] == "home"
         assert len(links["links"]) == 3
-        assert page["links"][0]["link_id"] == "l1"
+        assert page_shown["links"][0]["link_id"] == "l1"
         assert outcome == {"outcome": "accepted"}
         assert report["clicked"] == ["l1"]
     finally:
         assert server.stop() == 0
 
 
-def test_the_documentation_shows_the_same_commands() -> None:
-    page = Path("docs/start.md").read_text()
-    steps = first_steps("http://127.0.0.1:8460", "sw_ak_...")
-    for body in re.findall(r"-d '(.*?)'", steps, re.DOTALL):
-        assert json.loads(body) in [
-            json.loads(shown) for shown in re.findall(r"-d '(.*?)'", page, re.DOTALL)
-        ]
+def test_a_first_start_prints_three_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    start = ServerStart("http://127.0.0.1:8460", Settings(), "sw_ak_secret")
+    announce(start)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "dashboard  http://127.0.0.1:8460/"
+    assert lines[1] == "store      sqlite:///slotwise.db"
+    assert lines[2].startswith("admin key  sw_ak_secret  (shown only now")
+    announce(start._replace(admin_key=None))
+    assert capsys.readouterr().out.splitlines() == lines[:2]
 
 
 def test_the_key_is_printed_at_the_first_start_only(tmp_path: Path) -> None:
@@ -88,7 +92,7 @@ def test_the_key_is_printed_at_the_first_start_only(tmp_path: Path) -> None:
     assert httpx.get(f"{second.url}/v1/keys", headers=headers, timeout=600).status_code == 200
     second.process.terminate()
     assert second.process.stdout is not None
-    assert second.process.stdout.read() == ""
+    assert "sw_ak_" not in second.process.stdout.read()
     assert second.process.wait() == 0
     second.process.stdout.close()
 

@@ -192,3 +192,21 @@ def test_keys_that_travel_unencrypted_are_warned_of(
     found = [line for line in lines_of(written) if line["event"] == "start.unencrypted"]
     assert [line["level"] for line in found] == ["warning"] * warns
     assert all("proxy with TLS" in str(line["detail"]) for line in found)
+
+
+def test_a_terminal_gets_lines_for_people(loggers: None) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    terminal = Terminal()
+    start_logs("info", terminal)
+    ServiceLog().info("pool.change", pool_id="home", n=3, said="two words\x1b[31m")
+    try:
+        raise ValueError("a secret")
+    except ValueError as error:
+        ServiceLog().failure("request.failed", error)
+    first, second = terminal.getvalue().splitlines()
+    assert first[8:] == ' info    pool.change pool_id=home n=3 said="two words\\u001b[31m"'
+    assert "error   request.failed failure=ValueError at=" in second
+    assert "secret" not in second

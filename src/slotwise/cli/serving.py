@@ -50,7 +50,7 @@ def serve_command(
 ) -> None:
     """Run the decision service on this machine, with an embedded store or on PostgreSQL.
 
-    The first start makes an admin key and prints it once, with commands to try. Settings come from
+    The first start makes an admin key and prints it once. Settings come from
     a TOML file, SLOTWISE_* variables and flags; later ones take precedence.
 
     Examples:
@@ -86,40 +86,11 @@ def gather_settings(config: Path | None, flags: dict[str, Any], assignments: lis
 
 
 def announce(start: ServerStart) -> None:
-    """Print the address of the service and, at its first start, how to use it."""
-    print(f"slotwise serves {public_address(start.settings.store)} at {start.url}", flush=True)
+    """Print the addresses of the service and, at its first start, the admin key."""
+    lines = [f"dashboard  {start.url}/", f"store      {public_address(start.settings.store)}"]
     if start.admin_key:
-        print(first_steps(start.url, start.admin_key), flush=True)
-
-
-def first_steps(url: str, admin_key: str) -> str:
-    """Return commands that make a pool, choose a page and report a click."""
-    return f"""
-This is the first start. The admin key is shown only now; store it:
-
-  KEY={admin_key}
-  URL={url}
-
-Try it: make a pool, give it links, choose a page, report a click.
-
-  curl -sS -X PUT "$URL/v1/pools/home" -H "Authorization: Bearer $KEY" \\
-    -H "Content-Type: application/json" \\
-    -d '{{"slots": 2, "click_floor": 0.1, "click_window_s": 5, "revenue_window_s": 10,
-         "max_revenue": {{"amount_micros": 50000000, "currency": "EUR"}},
-         "allowed_hosts": ["shop.example"]}}'
-  curl -sS -X POST "$URL/v1/pools/home/links:batch" -H "Authorization: Bearer $KEY" \\
-    -H "Content-Type: application/json" \\
-    -d '{{"links": [{{"link_id": "l1", "url": "https://shop.example/1"}},
-                   {{"link_id": "l2", "url": "https://shop.example/2"}},
-                   {{"link_id": "l3", "url": "https://shop.example/3"}}]}}'
-  curl -sS -X POST "$URL/v1/pools/home/decide" -H "Authorization: Bearer $KEY" \\
-    -H "Content-Type: application/json" \\
-    -d '{{"decision_id": "first", "pin": [{{"link_id": "l1", "position": 1}}]}}'
-  curl -sS -X POST "$URL/v1/events" -H "Authorization: Bearer $KEY" \\
-    -H "Content-Type: application/json" \\
-    -d '{{"type": "click", "decision_id": "first", "link_id": "l1"}}'
-  curl -sS "$URL/v1/decisions/first" -H "Authorization: Bearer $KEY"
-"""
+        lines.append(f"admin key  {start.admin_key}  (shown only now: store it)")
+    print("\n".join(lines), flush=True)
 
 
 StoreUrl = Annotated[str, Option(help="Store URL")]

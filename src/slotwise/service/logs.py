@@ -1,8 +1,8 @@
-"""Structured logs: one JSON object a line, without keys, tokens or whole addresses.
+"""Structured logs: one JSON object a line, or readable lines on a terminal.
 
-Lines contain no secrets by construction: a line is built from the route's template (not the path,
-which may contain a click token), the key's public id and a shortened address. Used by `api`, `cli`
-and `settings`.
+Lines contain no keys, tokens or whole addresses by construction: a line is built from the route's
+template (not the path, which may contain a click token), the key's public id and a shortened
+address. Used by `api`, `cli` and `settings`.
 """
 
 from __future__ import annotations
@@ -30,16 +30,39 @@ class _JsonLines(logging.Formatter):
             "level": record.levelname.lower(),
             "event": record.getMessage(),
         }
-        line.update(getattr(record, "fields", {}))
-        if record.exc_info:
-            # The type and place of a failure, not its arguments, which may quote a request.
-            failure, _, trace = record.exc_info
-            line["failure"] = failure.__name__ if failure else ""
-            while trace is not None and trace.tb_next is not None:
-                trace = trace.tb_next
-            if trace is not None:
-                line["at"] = f"{trace.tb_frame.f_code.co_qualname}:{trace.tb_lineno}"
-        return _encode(line).decode()
+        return _encode(line | _fields_of(record)).decode()
+
+
+class _ReadableLines(logging.Formatter):
+    """Formats a record as one line for people: local time, level, event and fields."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created).strftime("%H:%M:%S")  # noqa: DTZ006 (local)
+        fields = (f"{name}={_plain(value)}" for name, value in _fields_of(record).items())
+        return " ".join([at, f"{record.levelname.lower():<7}", record.getMessage(), *fields])
+
+
+def _plain(value: object) -> str:
+    """Return a value as text on one line, without control characters; JSON where it has spaces."""
+    text = str(value)
+    plain = isinstance(value, str | int | float) and text.isprintable() and " " not in text
+    return text if plain and text else _encode(value).decode()
+
+
+def _fields_of(record: logging.LogRecord) -> dict[str, Any]:
+    """Return the fields of an event, and the type and place of a failure.
+
+    Not the arguments of a failure: they may quote a request.
+    """
+    fields = dict(getattr(record, "fields", {}))
+    if record.exc_info:
+        failure, _, trace = record.exc_info
+        fields["failure"] = failure.__name__ if failure else ""
+        while trace is not None and trace.tb_next is not None:
+            trace = trace.tb_next
+        if trace is not None:
+            fields["at"] = f"{trace.tb_frame.f_code.co_qualname}:{trace.tb_lineno}"
+    return fields
 
 
 class _StandardError(logging.StreamHandler[TextIO]):
@@ -54,9 +77,13 @@ class _StandardError(logging.StreamHandler[TextIO]):
 
 
 def start_logs(level: LogLevel, stream: TextIO | None = None) -> None:
-    """Send the service's logs and the server's to `stream` (standard error) as JSON lines."""
+    """Send the service's logs and the server's to `stream` (standard error).
+
+    Lines are JSON, or readable ones where the stream is a terminal.
+    """
     handler = logging.StreamHandler(stream) if stream else _StandardError()
-    handler.setFormatter(_JsonLines())
+    is_terminal = handler.stream.isatty()
+    handler.setFormatter(_ReadableLines() if is_terminal else _JsonLines())
     for name in (_NAME, "uvicorn.error"):
         logger = logging.getLogger(name)
         logger.handlers = [handler]
