@@ -360,11 +360,15 @@ class Client:
         return self._call("GET", f"/v1/decisions/{decision_id}")
 
     def export(
-        self, pool_id: str, *, form: Literal["jsonl", "parquet", "log"] = "jsonl", since: str = ""
+        self,
+        pool_id: str,
+        *,
+        form: Literal["jsonl", "parquet", "log", "csv"] = "jsonl",
+        since: str = "",
     ) -> Iterator[bytes]:
         """Go through the bytes of a pool's round log; `since` is an RFC 3339 time.
 
-        The form "log" is what `slotwise evaluate` reads.
+        The form "log" is what `slotwise evaluate` reads; "csv" has the same rows as text.
         Not retried: begin again at the last round that you have stored.
         """
         query = {"format": form} | ({"since": since} if since else {})

@@ -34,6 +34,9 @@ def test_a_rule_is_made_changed_and_retired(
     expect(panel).to_contain_text("No rules")
     panel.get_by_role("button", name="Add a rule").click()
     fill(page, "Name", "two of three")
+    page.locator("#rule-form .offered input[value=l3]").check()
+    page.locator("#rule-form .offered input[value=l1]").check()
+    assert page.locator("#rule-form [name=links]").input_value() == "l3 l1"
     fill(page, "Links", "l1, l2 l9x")
     fill(page, "At most, slots per page", "1")
     press(page, "Check")

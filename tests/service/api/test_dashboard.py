@@ -256,3 +256,20 @@ def test_reports_of_many_names_take_bounded_memory() -> None:
         assert kept.get(f"period {number}", 0, lambda number=number: number) == number  # type: ignore[misc]
     assert len(kept._making) <= 1_000
     assert len(kept._cache) <= 64
+
+
+def test_a_change_of_rules_says_what_changed(
+    admin: httpx.Client, make_pool: Callable[..., str]
+) -> None:
+    pool = make_pool(4)
+    cap = {"name": "cap", "links": ["l1"], "at_most": 0.3}
+    partner = {"name": "partner", "links": ["l2"], "at_least": 0.5}
+    for rules in ([cap, partner], [cap | {"at_most": 0.5}, partner], [partner]):
+        admin.put(f"/v1/pools/{pool}/rules", json={"rules": rules}).raise_for_status()
+    overview = admin.get(f"/dashboard/pools/{pool}").json()["overview"]
+    said = [one["what"].removeprefix("changed the pool: ") for one in overview["changes"]]
+    assert said[:2] == ["removed the rule cap", "rule cap: at most 0.3 → 0.5"]
+    assert said[2] == (
+        "added the rule cap (links l1, at most 0.3), "
+        "added the rule partner (links l2, at least 0.5)"
+    )

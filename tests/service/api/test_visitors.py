@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -179,3 +181,18 @@ def test_a_page_takes_a_visitor_and_drops_what_was_not_declared(
     refused = client.post("/v1/pools/whom/page", json={"visitor": {"mood": "good"}})
     assert refused.status_code == 422
     assert client.post("/v1/pools/whom/page").status_code == 200
+
+
+def test_the_raw_log_as_csv(
+    server: BackgroundServer, admin: httpx.Client, make_pool: Callable[..., str]
+) -> None:
+    pool = make_pool(3, features={"country": "text"})
+    body = {"visitor": {"country": "=1+1"}}
+    page = admin.post(f"/v1/pools/{pool}/decide", json=body).json()
+    server.context.service.flush().result()
+    answer = admin.get(f"/v1/pools/{pool}/export?format=csv")
+    assert answer.headers["content-type"] == "text/csv; charset=utf-8"
+    rows = list(csv.DictReader(io.StringIO(answer.text)))
+    assert [row["link"] for row in rows] == [link["link_id"] for link in page["links"]]
+    assert {row["page_id"] for row in rows} == {page["decision_id"]}
+    assert {row["visitor.country"] for row in rows} == {"'=1+1"}

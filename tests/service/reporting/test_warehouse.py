@@ -314,7 +314,7 @@ def test_columns_have_what_was_stored(store: SqliteStore, folder: Path) -> None:
     ]
     assert no_links["links"] == []
     days = {path.parent.name for path in (folder / "settled_views").rglob("*.parquet")}
-    assert days == {"day=1970-01-01", "day=2023-11-15"}
+    assert days == {"day=2023-11-14", "day=2023-11-15"}
 
 
 class Killed(BaseException):

@@ -15,7 +15,7 @@ from slotwise.service.api.pools import ClickFloor
 from slotwise.service.http.exchange import StreamAnswer
 from slotwise.service.http.problems import broken_rule
 from slotwise.service.records import DAY_US
-from slotwise.service.reporting.decision_report import log_chunks, round_file
+from slotwise.service.reporting.decision_report import csv_chunks, log_chunks, round_file
 from slotwise.service.reporting.report_records import (
     Explanation,
     FrontierReport,
@@ -100,10 +100,11 @@ async def evaluate(context: ServiceContext, request: Request) -> EvaluationRepor
 class ExportQuery(Strict, frozen=True, kw_only=True):
     """Which rounds, and in which form; times in RFC 3339.
 
-    `log` is Parquet with a row for each link shown, as `slotwise evaluate` reads it.
+    `log` is Parquet with a row for each link shown, as `slotwise evaluate` reads it; `csv` has the
+    same rows as text.
     """
 
-    format: Literal["jsonl", "parquet", "log"] = "jsonl"
+    format: Literal["jsonl", "parquet", "log", "csv"] = "jsonl"
     since: Time | UnsetType = UNSET
     until: Time | UnsetType = UNSET
 
@@ -113,6 +114,7 @@ _CONTENT_TYPES = {
     "jsonl": b"application/jsonl",
     "parquet": b"application/vnd.apache.parquet",
     "log": b"application/vnd.apache.parquet",
+    "csv": b"text/csv; charset=utf-8",
 }
 
 
@@ -121,7 +123,7 @@ _CONTENT_TYPES = {
     "read",
     query=ExportQuery,
     answer=RoundRow,
-    content_types=("application/jsonl", "application/vnd.apache.parquet"),
+    content_types=("application/jsonl", "application/vnd.apache.parquet", "text/csv"),
 )
 async def export(context: ServiceContext, request: Request) -> StreamAnswer:
     """Download the round log."""
@@ -137,6 +139,8 @@ async def export(context: ServiceContext, request: Request) -> StreamAnswer:
         chunks: Iterator[bytes] = (_encode_lines(rows) for rows in rounds if rows)
     elif query.format == "log":
         chunks = log_chunks(pool, rounds)
+    elif query.format == "csv":
+        chunks = csv_chunks(pool, rounds)
     else:
         chunks = round_file(rounds)
     ending = "log.parquet" if query.format == "log" else query.format

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
 import pyarrow.parquet as pq
 from msgspec.structs import astuple
 
@@ -232,6 +234,28 @@ def log_chunks(pool: PoolSettings, rounds: Iterable[list[RoundRow]]) -> Iterator
     """Write rounds as the Parquet file of a log, chunk by chunk."""
     tables = LogTables(pool)
     return _parquet(tables.schema, map(tables.table, rounds))
+
+
+def csv_chunks(pool: PoolSettings, rounds: Iterable[list[RoundRow]]) -> Iterator[bytes]:
+    """Write rounds as a CSV file with the columns of a log, a row for each link shown."""
+    tables, sink = LogTables(pool), _Sink()
+    with pa.csv.CSVWriter(sink, tables.schema) as writer:
+        for rows in rounds:
+            writer.write_table(_without_formulas(tables.table(rows)))
+            yield sink.take()
+    yield sink.take()
+
+
+def _without_formulas(table: pa.Table) -> pa.Table:
+    """Put an apostrophe before what visitors' pages sent if a spreadsheet would compute it."""
+    for place, name in enumerate(table.column_names):
+        if name.startswith(VISITOR_PREFIX):
+            column = table.column(place)
+            is_formula = pc.match_substring_regex(column, "^[=+@\t\r-]")
+            quoted = pc.binary_join_element_wise("'", column, "")
+            safe = pc.if_else(pc.fill_null(is_formula, False), quoted, column)
+            table = table.set_column(place, table.schema.field(place), safe)
+    return table
 
 
 def log_file(pool: PoolSettings, rounds: Iterable[list[RoundRow]]) -> io.BytesIO:

@@ -5,7 +5,7 @@ Used by `alerting` and `api`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -156,12 +156,36 @@ def _differences(change: ChangeRecord) -> str:
     if not change.before or not change.after:
         return ""
     before, after = _fields(change.before), _fields(change.after)
-    changed = [
+    rules = before.get("rules", []), after.get("rules", [])
+    changed = [*_changed_fields(before, after, {*_SILENT, "rules"}), *_changed_rules(*rules)]
+    return f": {', '.join(changed)}" if changed else ""
+
+
+def _changed_fields(
+    before: Mapping[str, Any], after: Mapping[str, Any], silent: Container[str]
+) -> list[str]:
+    return [
         f"{_label(name).replace('_', ' ')} {_value(name, before)} → {_value(name, after)}"
         for name in after
-        if name not in _SILENT and before.get(name) != after.get(name)
+        if name not in silent and before.get(name) != after.get(name)
     ]
-    return f": {', '.join(changed)}" if changed else ""
+
+
+def _changed_rules(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> list[str]:
+    """Return what became of each rule: added, removed, or which of its fields changed."""
+    old, new = ({rule["name"]: rule for rule in rules} for rules in (before, after))
+    silent = {*_SILENT, "name", "since_us"}
+    found = []
+    for name, rule in new.items():
+        if name not in old:
+            asks = {key: one for key, one in rule.items() if key not in silent}
+            found.append(f"added the rule {name} ({_shown(asks).replace('_', ' ')})")
+        elif fields := _changed_fields(old[name], rule, silent):
+            found.append(f"rule {name}: {', '.join(fields)}")
+    found += [f"removed the rule {name}" for name in old if name not in new]
+    if not found and [*old] != [*new]:
+        found.append(f"order of the rules {', '.join(new)}")
+    return found
 
 
 _fields = msgspec.json.Decoder(dict[str, Any]).decode

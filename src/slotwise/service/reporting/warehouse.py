@@ -164,8 +164,9 @@ were excluded, possibly after they had been exported."""
 
 CURSOR = "_slotwise_export.json"
 SQL = "views.sql"
-_COLUMNS = "day=1970-01-01/0000.parquet"
-"""A file without rows, so that readers find the columns of a table without rows."""
+_COLUMNS = "columns.parquet"
+"""A file without rows in the first day of a table, so that readers find its columns before its
+first row."""
 _UNFINISHED = "_unfinished"
 _MAX_CURSOR_BYTES = 10_000
 _LEFT_BEHIND = timedelta(days=1)
@@ -187,6 +188,8 @@ class Cursor(msgspec.Struct, frozen=True, kw_only=True):
     slice_minutes: Annotated[int, Meta(ge=1, le=_DAY_MINUTES)]
     until_us: Annotated[int, Meta(ge=0, le=_LATEST_US)]
     """Every slice up to this time is exported."""
+    first_day: str = "1970-01-01"
+    """The day with the files without rows; the default is that of exports of earlier versions."""
     last_decision: str = ""
     """The last decision exported. Decisions are exported in the order of storing, since replicas
     may store a decision after others with a later time."""
@@ -415,8 +418,9 @@ def export_store(
         )
     target.remove_left_behind()
     for name, table in SLICED.items():
-        if not target.exists(f"{name}/{_COLUMNS}"):
-            _write_table(target, f"{name}/{_COLUMNS}", table.of([]))
+        columns = f"{name}/day={cursor.first_day}/{_COLUMNS}"
+        if not target.exists(columns):
+            _write_table(target, columns, table.of([]))
     start_us, n_rows = cursor.until_us, dict.fromkeys(SLICED, 0)
     while cursor.until_us < end_us:
         due = (end_us - cursor.until_us) // length_us
@@ -446,7 +450,7 @@ def _read_cursor(target: Target, reader: StoreReader, slice_minutes: int | None)
     identity = f"{first[1]} {first[0]}"
     content = target.read(CURSOR)
     if content is None:
-        if target.exists(f"decisions/{_COLUMNS}"):
+        if target.exists(SQL):
             raise MissingData(
                 f"{target.shown} has an export, but not its cursor {CURSOR}: put that file back, "
                 "or export to an empty folder"
@@ -455,7 +459,10 @@ def _read_cursor(target: Target, reader: StoreReader, slice_minutes: int | None)
         length_us = minutes * 60 * SECOND_US
         start_us = min(_first_row_us(reader), reader.progress().closed_until_us)
         start_us = start_us // length_us * length_us
-        cursor = Cursor(store=identity, slice_minutes=minutes, until_us=start_us)
+        first_day = f"{to_time(start_us):%Y-%m-%d}"
+        cursor = Cursor(
+            store=identity, slice_minutes=minutes, until_us=start_us, first_day=first_day
+        )
         _write_cursor(target, cursor)
         return cursor
     try:

@@ -59,23 +59,28 @@ WITH clicked AS (
     WHERE e.type = 'click' AND e.invalid = '' AND e.received <= d.click_closes
     GROUP BY d.decision_id
 ),
-sales AS (
-    SELECT d.decision_id, d.currency, d.revenue_until, e.conversion_id, e.amount_micros
+refunded AS (
+    SELECT d.decision_id, r.conversion_id, SUM(r.amount_micros) AS refund_micros
     FROM decisions AS d
-    JOIN events AS e ON e.decision_id = d.decision_id
-    WHERE e.type = 'conversion' AND e.currency = d.currency AND e.received <= d.revenue_until
+    JOIN events AS e ON e.decision_id = d.decision_id AND e.type = 'conversion'
+    JOIN events AS r ON r.conversion_id = e.conversion_id AND r.type = 'adjustment'
+    WHERE r.currency = d.currency AND r.received <= d.revenue_until
+    GROUP BY d.decision_id, r.conversion_id
 ),
 sold AS (
-    SELECT decision_id, COUNT(*) AS sales, SUM(amount_micros) AS revenue_micros
-    FROM sales
-    GROUP BY decision_id
-),
-refunded AS (
-    SELECT s.decision_id, SUM(e.amount_micros) AS refund_micros
-    FROM sales AS s
-    JOIN events AS e ON e.conversion_id = s.conversion_id
-    WHERE e.type = 'adjustment' AND e.currency = s.currency AND e.received <= s.revenue_until
-    GROUP BY s.decision_id
+    SELECT
+        d.decision_id,
+        COUNT(*) AS sales,
+        SUM(CASE WHEN e.amount_micros > d.max_revenue_micros THEN 1 ELSE 0 END) AS cut_sales,
+        SUM(
+            LEAST(GREATEST(e.amount_micros - COALESCE(r.refund_micros, 0), 0), d.max_revenue_micros)
+        ) AS revenue_micros
+    FROM decisions AS d
+    JOIN events AS e ON e.decision_id = d.decision_id
+    LEFT JOIN refunded AS r
+        ON r.decision_id = d.decision_id AND r.conversion_id = e.conversion_id
+    WHERE e.type = 'conversion' AND e.currency = d.currency AND e.received <= d.revenue_until
+    GROUP BY d.decision_id
 )
 SELECT
     d.pool_id,
@@ -87,11 +92,11 @@ SELECT
     SUM(COALESCE(clicked.clicks, 0)) AS clicks,
     COUNT(sold.decision_id) AS views_with_sale,
     SUM(COALESCE(sold.sales, 0)) AS sales,
-    SUM(COALESCE(sold.revenue_micros, 0) - COALESCE(refunded.refund_micros, 0)) AS revenue_micros
+    SUM(COALESCE(sold.cut_sales, 0)) AS cut_sales,
+    SUM(COALESCE(sold.revenue_micros, 0)) AS revenue_micros
 FROM decisions AS d
 LEFT JOIN clicked ON clicked.decision_id = d.decision_id
 LEFT JOIN sold ON sold.decision_id = d.decision_id
-LEFT JOIN refunded ON refunded.decision_id = d.decision_id
 GROUP BY d.pool_id, d.issued_day, d.holdout, d.currency;
 
 -- What each link has brought on settled page views since its statistics were last reset.

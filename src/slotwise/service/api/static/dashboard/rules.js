@@ -2,13 +2,17 @@
 
 import { confirm } from "./confirm.js";
 import { element, local, makeDialog, makeField, number, stack } from "./form.js";
-import { call } from "./service.js";
+import { call, poolAddress } from "./service.js";
 import { count, perThousand, rate, time } from "./words.js";
 
 const at = (selector) => document.querySelector(selector);
 const name = makeField({ name: "name", label: "Name", maxLength: 100 });
 const group = makeField({ name: "group", label: "Group", hint: "All links of this group. Or leave it empty and list links." });
-const links = makeField({ name: "links", kind: "area", rows: 2, label: "Links", hint: "Ids of links, separated by spaces or commas." });
+const links = makeField({ name: "links", kind: "area", rows: 2, label: "Links", hint: "Tick them below, or write their ids, separated by spaces or commas." });
+const MAX_OFFERED = 200; // the most that one call returns; others are found by their name
+const find = element("input", { type: "search", placeholder: "Find a link", "aria-label": "Find a link" });
+const offered = element("div", { className: "offered", role: "group", "aria-label": "Links of the pool" });
+links.append(find, offered);
 const least = makeField({ name: "at_least", label: "At least, slots per page", hint: "1 holds on every page, 0.5 on every second one on average.", inputMode: "decimal" });
 const most = makeField({ name: "at_most", label: "At most, slots per page", hint: "Empty: no limit.", inputMode: "decimal" });
 const goal = makeField({
@@ -61,7 +65,7 @@ function typed() {
     });
   }
   return bodyOf({
-    name: name.control.value.trim(), group: group.control.value.trim(), links: links.control.value.split(/[\s,]+/).filter(Boolean),
+    name: name.control.value.trim(), group: group.control.value.trim(), links: ids(),
     at_least: number(least.control.value) ?? 0, at_most: number(most.control.value) ?? null, boost: changed?.boost ?? 0, goals,
   });
 }
@@ -84,6 +88,23 @@ async function submit() {
   return false;
 }
 
+const ids = () => links.control.value.split(/[\s,]+/).filter(Boolean);
+
+// Offer the links of the pool; a tick writes the id into the field, and the field decides.
+async function offer() {
+  const query = new URLSearchParams({ text: find.value, sort: "name", order: "up", limit: MAX_OFFERED });
+  const { rows } = await call(`${poolAddress(pool.pool_id)}/links?${query}`);
+  const chosen = new Set(ids());
+  offered.replaceChildren(...rows.filter((one) => one.role !== "retired").map((one) => {
+    const box = element("input", { type: "checkbox", checked: chosen.has(one.link_id), value: one.link_id });
+    box.addEventListener("change", () => {
+      links.control.value = [...ids().filter((id) => id !== one.link_id), ...(box.checked ? [one.link_id] : [])].join(" ");
+      forget();
+    });
+    return element("label", {}, box, ` ${one.title || one.link_id}`, ...(one.title ? [element("small", { textContent: ` ${one.link_id}` })] : []));
+  }));
+}
+
 function forget() {
   checked = null;
   form.go.textContent = "Check";
@@ -98,6 +119,9 @@ function open(rule) {
   const size = paid ? [first.amount_micros / 1e6, paid / 1e6] : [first?.target];
   const values = [rule?.name, rule?.group, rule?.links.join(" "), rule?.at_least || "", rule?.at_most, first?.hard ? "hard" : first?.kind, size[0], size[1], first && local(first.until)];
   fields.forEach((field, i) => { field.control.value = values[i] ?? ""; });
+  find.value = "";
+  offered.replaceChildren();
+  offer().catch(() => {}); // ids can be written without the list
   return form.open(rule === null ? "A new rule" : `Rule ${rule.name}`, "Before the rules are saved, the service estimates what they cost.");
 }
 
@@ -152,5 +176,6 @@ export function show(overview) {
 export function listen(saved) {
   afterwards = saved;
   for (const field of fields) field.control.addEventListener("input", forget);
+  find.addEventListener("input", () => offer().catch(() => {}));
   at("#add-rule").addEventListener("click", () => open(null));
 }

@@ -94,11 +94,21 @@ export const group = (pool, name) => pool.groups.find((one) => one.group === nam
 
 export const lately = (pool) => duration((pool.now_us - pool.starts_us[0]) / 1e6);
 
+// When the first figures of a new pool come. Spans tell the time of the first page roughly.
+function firstFigures({ spans, span_us, click_window_s, revenue_window_s, now_us }) {
+  const window = Math.max(click_window_s, revenue_window_s);
+  const settles = `A view settles ${duration(window)} after it was shown`;
+  const first = Math.min(...spans.map((span) => span.start_us)) + span_us + window * 1e6;
+  const shorten = window > 3600 ? " To try it out, shorten the windows (Settings)." : "";
+  if (spans.length === 0 || first < now_us) return `${settles}: the first figures come then.${shorten}`;
+  return `${settles}: the first figures come at about ${time(first)}.${shorten}`;
+}
+
 export function earning(pool) {
   const { lift, currency } = pool;
   const [policy, holdout] = ["policy", "holdout"].map((name) => group(pool, name));
   const settled = policy?.revenue_views ? policy.revenue_per_view_micros : null;
-  if (!settled) return "Nothing has settled yet: the first sales count when their window closes.";
+  if (!settled) return `Nothing has settled yet. ${firstFigures(pool)}`;
   const [mean, between] = revenueRange(settled, currency);
   const earned = `A thousand views earn ${mean} (${between})`;
   if (!pool.holdout && !holdout) {
