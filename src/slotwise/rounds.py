@@ -28,10 +28,12 @@ Link = Hashable
 class Decision(Generic[AnyLink]):
     """One page: the links shown, in order, and the probability that each link had.
 
-    `id` names the page in feedback; it is different for every page of every selector. For type
-    checkers `Decision[str]` is a page of links that are texts.
+    `id` names the page in feedback; it is different for every page of every selector. `group` is
+    "own" for the page that the team has today, otherwise "chosen". For type checkers
+    `Decision[str]` is a page of links that are texts.
     """
 
     id: str
     shown: tuple[AnyLink, ...]
     probabilities: Mapping[AnyLink, float] = field(hash=False)
+    group: str = "chosen"

@@ -2,13 +2,15 @@
 
 Features, rules, slots, floors and limits are drawn at the start; then pages are chosen with pins
 and exclusions, feedback comes late, in parts, twice or wrong, links join and leave, floors and
-rules change, counts are imported, and the selector is saved and goes on from its file.
+rules change, counts are imported, and the selector is saved and goes on from its file. Some
+selectors have an own page, with a promise or without one.
 """
 
 from __future__ import annotations
 
 import math
 import tempfile
+import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -23,6 +25,7 @@ from slotwise.errors import SlotwiseError
 from slotwise.player.known_counts import KnownCounts
 from slotwise.policies import POLICIES
 from slotwise.selector import start_from_counts
+from slotwise.selector.report import FloorUnreachable
 from tests.combinations.shop_play import a_visitor
 from tests.selector.selectors import registered_policy
 
@@ -100,6 +103,7 @@ class SelectorMachine(RuleBasedStateMachine):
             name = next(iter(self.features))
             self.options["segment_floors"] = {name: {value_of(self.features[name]): 0.3 * n_slots}}
         links = list(range(n_links))
+        self.draw_own_page(rng, links)
         self.selector: Selector[int] = Selector(
             links,
             n_slots,
@@ -114,6 +118,16 @@ class SelectorMachine(RuleBasedStateMachine):
             self.model.join(link)
         self.next_link = n_links
         self.pages: list[Page] = []
+
+    def draw_own_page(self, rng: np.random.Generator, links: list[int]) -> None:
+        """Draw an own page, which may have fewer links than the page."""
+        self.own_page: list[int] = []
+        self.n_settled = self.n_own = 0
+        if rng.random() < 0.5:
+            self.own_page = rng.permutation(links)[: int(rng.integers(1, len(links) + 1))].tolist()
+            self.options["own_page"] = self.own_page
+            self.options["keep"] = [None, 0.5, 0.9][int(rng.integers(3))]
+            self.options["holdout"] = float(rng.choice([0.05, 0.5]))
 
     def some_rules(
         self, rng: np.random.Generator, links: list[int], n_slots: int
@@ -156,13 +170,15 @@ class SelectorMachine(RuleBasedStateMachine):
         exclude = order[len(order) - int(rng.integers(0, spare + 1)) :] if spare else []
         page = self.issue(self.selector, self.visitor(rng), pin=pin, exclude=exclude)
         self.check_probabilities(page)
+        self.check_own_page(page, pin, exclude)
         assert set(pin) <= set(page.shown)
         assert not set(exclude) & set(page.shown)
         assert all(page.probabilities[link] == 1.0 for link in pin)
         assert all(page.probabilities[link] == 0.0 for link in exclude)
 
     def issue(self, selector: Selector[int], visitor: Any, **asked: Any) -> Decision[int]:
-        page = selector.select(visitor=visitor, **asked)
+        key = f"visitor {len(self.pages) % 7}" if len(self.pages) % 2 else None
+        page = selector.select(visitor=visitor, visitor_key=key, **asked)
         self.pages.append(Page(page))
         is_open = [one for one in self.pages if not one.is_settled]
         for forgotten in is_open[: len(is_open) - self.options["max_open_pages"]]:
@@ -179,8 +195,20 @@ class SelectorMachine(RuleBasedStateMachine):
         assert len(set(page.shown)) == problem.n_slots
         assert all(page.probabilities[link] > 0.0 for link in page.shown)
 
+    def check_own_page(self, page: Decision[int], pin: list[int], exclude: list[int]) -> None:
+        """The own page is the pins and the first links of the order that may be shown."""
+        assert page.group in (("own", "chosen") if self.own_page else ("chosen",))
+        if page.group == "own" and not self.selector.problem.rules:
+            out = {*pin, *exclude}
+            free = [k for k in self.own_page if k in self.selector.links and k not in out]
+            n_left = self.selector.problem.n_slots - len(pin)
+            assert {*pin, *free[:n_left]} <= set(page.shown)
+            first = [link for link in self.own_page if link in page.shown]
+            assert list(page.shown[: len(first)]) == first  # in the order of the team
+
     def check_page(self, page: Decision[int]) -> None:
         self.check_probabilities(page)
+        self.check_own_page(page, [], [])
         for one in self.selector.problem.rules:
             present = [link for link in one.links if link in self.selector.links]
             n_shown = len(set(present) & set(page.shown))
@@ -213,6 +241,9 @@ class SelectorMachine(RuleBasedStateMachine):
                 money = min(revenue.get(link, 0.0) / MAX_REVENUE, 1.0)
                 self.model.add(REVENUE, link, 1.0, money)
             page.revenue = dict(revenue)
+        if page.is_settled:
+            self.n_settled += 1
+            self.n_own += page.decision.group == "own"
 
     @precondition(lambda self: self.pages)
     @rule(seed=SEEDS, k=st.integers(0, 12))
@@ -343,6 +374,16 @@ class SelectorMachine(RuleBasedStateMachine):
     def set_floor(self, share: float) -> None:
         self.selector.set_floor(share * self.selector.problem.n_slots)
 
+    @precondition(lambda self: self.own_page)
+    @rule(keep=st.sampled_from([None, 0.5, 0.9, 0.99]))
+    def set_promise(self, keep: float | None) -> None:
+        """Change what is promised: the evidence stays where the own page does."""
+        order = [link for link in self.own_page if link in self.selector.links]
+        if order != self.own_page:
+            return
+        self.selector.set_own_page(order, keep, self.options["holdout"])
+        self.options["keep"] = keep
+
     @rule(seed=SEEDS)
     def set_rules(self, seed: int) -> None:
         rng = np.random.default_rng(seed)
@@ -369,6 +410,19 @@ class SelectorMachine(RuleBasedStateMachine):
         if self.options["slot_weights"] in (None, "equal"):  # views are weighted otherwise
             np.testing.assert_allclose(known.counts.views.T, expected[:, :, 0], atol=1e-9)
 
+    @precondition(lambda self: self.own_page)
+    @rule()
+    def settled_pages_are_compared(self) -> None:
+        with warnings.catch_warnings():  # the floors are drawn, too
+            warnings.simplefilter("ignore", FloorUnreachable)
+            found = self.selector.report().comparison
+        assert found is not None
+        assert (found.n_own, found.n_own + found.n_chosen) == (self.n_own, self.n_settled)
+        assert 0.0 <= found.share_chosen <= 1.0 - self.options["holdout"] + 1e-12
+        if self.options["keep"]:
+            assert found.balance is not None
+            assert found.balance.low <= found.balance.estimate + 1e-9
+
     @rule(seed=SEEDS)
     def save_and_go_on_from_the_file(self, seed: int) -> None:
         """The original and the one from the file choose the same page; go on with the latter."""
@@ -376,9 +430,11 @@ class SelectorMachine(RuleBasedStateMachine):
         path = self.folder / "machine.sel"
         self.selector.save(path)
         loaded = Selector.load(path)
-        page = self.selector.select(visitor=visitor)
+        key = f"visitor {len(self.pages) % 7}" if len(self.pages) % 2 else None
+        page = self.selector.select(visitor=visitor, visitor_key=key)
         again = self.issue(loaded, visitor)
         assert again.shown == page.shown
+        assert again.group == page.group
         assert dict(again.probabilities) == dict(page.probabilities)
         self.selector = loaded
 

@@ -35,7 +35,15 @@ def test_every_number_is_a_plain_number(policy: str) -> None:
     selector = new_selector(policy, max_revenue=50)
     for _ in range(2):
         kinds = {type(number) for number in numbers_in(selector.report())}
-        assert kinds == {int, float}
+        assert kinds == {int, float, type(None)}  # there is no own page to compare with
+        play(selector, 20)
+
+
+def test_every_number_of_a_comparison_is_a_plain_number() -> None:
+    selector = Selector(LINKS, 2, own_page=LINKS[:2], keep=0.9, seed=1)
+    for _ in range(2):
+        kinds = {type(number) for number in numbers_in(selector.report().comparison)}
+        assert kinds <= {int, float, bool, type(None)}
         play(selector, 20)
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from slotwise.player.rules_in_force import RuledPage
 from slotwise.problem import is_finite_number
 from slotwise.rounds import Link
 from slotwise.selection.page_within_rules import best_within
-from slotwise.selection.promise import Shares
+from slotwise.selection.promise import Group, Shares
 
 MAX_KEY = 1_000
 """The longest key of a visitor, in characters."""
@@ -70,6 +70,14 @@ def checked_keep(keep: Any) -> float | None:
     return float(keep)
 
 
+class OwnView(NamedTuple):
+    """A view of a pool with an own page: the places of its order, the shares and the group."""
+
+    places: Links
+    shares: Shares
+    group: Group
+
+
 def own_places(order: Sequence[Link], pool: LinkPool) -> Links:
     """Return the places of the links of the order; links that left the pool are skipped."""
     return np.array([pool.place_of[link] for link in order if link in pool], np.int64)
@@ -87,7 +95,7 @@ def own_probabilities(
     `places` are those of the order, `chosen` the probabilities of the policy for this view. With
     rules the page is the best page within them at scores that fall along the order, so a cap
     takes the earlier links and a guarantee replaces the last ones. `ruled` are the rules for a
-    view with these constraints; its buffers are used and hold another page afterwards.
+    view with these constraints; its buffers hold the own page afterwards.
     """
     scores = chosen.copy()
     scores[places] = 3.0 - np.arange(len(places)) / max(1, len(places))
@@ -121,5 +129,5 @@ def mixed(shares: Shares, chosen: Floats, own: Floats, random: Floats | None = N
     >>> mixed(Shares.of(0.25), np.array([0.0, 1.0, 1.0]), np.array([1.0, 1.0, 0.0])).tolist()
     [0.75, 1.0, 0.25]
     """
-    probabilities: Floats = shares.chosen * chosen + shares.own * own
-    return probabilities if random is None else probabilities + shares.random * random
+    probabilities: Floats = own + shares.chosen * (chosen - own)  # 1 stays 1, to the last digit
+    return probabilities if random is None else probabilities + shares.random * (random - own)

@@ -20,6 +20,7 @@ from slotwise.compile import code_for, loop_maker, switching
 from slotwise.errors import InvalidInput
 from slotwise.features import Features, Visitor
 from slotwise.player.link_pool import LinkPool
+from slotwise.player.own_page import OwnView, in_own_order, mixed, own_probabilities
 from slotwise.player.pages import Constraints, DrawnPage, PageFeedback, Probabilities
 from slotwise.player.rules_in_force import RulesInForce
 from slotwise.player.slots import PageSlots
@@ -203,6 +204,8 @@ class Player:
         self._chance: Any = None
         self._chosen: Floats | None = None
         self._within: PageRules | None = None
+        self._mixture: Floats | None = None
+        self._own_order: Links | None = None
         self._set_rules()
         self._shown, self._drawn = np.zeros(problem.n_slots, np.int64), np.zeros(problem.n_slots)
         self.state = state
@@ -295,12 +298,37 @@ class Player:
         *,
         explore: float = 0.0,
         all_links: bool = False,
+        own: OwnView | None = None,
     ) -> None:
         """Let the policy choose the probabilities of the next page, which `draw` draws from.
 
         `explore` is the share of the page that random links get. `all_links` writes out the
-        probability of every link, as a log needs it.
+        probability of every link, as a log needs it. With `own`, the page is that of its group,
+        and the probabilities are those of the mixture of groups.
         """
+        self._mixture = None
+        self._choose(visitor, rng, constraints, explore, all_links or own is not None)
+        if own is not None:
+            self._mix_groups(own, constraints)
+
+    def _mix_groups(self, own: OwnView, constraints: Constraints | None) -> None:
+        chosen, n_slots = self._chosen, self.problem.n_slots
+        assert chosen is not None
+        ruled = None if self.rules is None else self.rules.for_page(constraints)
+        by_policy = chosen.copy()
+        page = own_probabilities(own.places, by_policy, n_slots, constraints, ruled)
+        self._mixture = mixed(own.shares, by_policy, page)
+        self._own_order = own.places if own.group == "own" else None
+        chosen[:] = page if own.group == "own" else by_policy  # where `draw` draws from
+
+    def _choose(
+        self,
+        visitor: Visitor,
+        rng: np.random.Generator,
+        constraints: Constraints | None,
+        explore: float,
+        all_links: bool,
+    ) -> None:
         entries = self._entries or self._obtain_entries()
         if self.rules is not None:
             page = self.rules.for_page(constraints)
@@ -325,8 +353,16 @@ class Player:
     def draw(self, rng: np.random.Generator) -> DrawnPage:
         """Draw a page with the probabilities that were chosen last, in the order of its slots."""
         places, drawn = self._draw(rng)
-        is_random = self._arrange(places, drawn, rng)
         pool, chosen = self.pool, self._chosen
+        if self._mixture is None:
+            is_random = self._arrange(places, drawn, rng)
+        else:
+            chosen, drawn, is_random = self._mixture, self._mixture[places], False
+            if self._own_order is None:
+                is_random = self._arrange(places, drawn, rng)
+            else:
+                order = in_own_order(places, self._own_order)
+                places, drawn = places[order], drawn[order]
         if chosen is None:
             probabilities = Probabilities.of_mix(pool.links, self._state.mix)
         else:
@@ -336,7 +372,7 @@ class Player:
 
     def chosen_probabilities(self) -> Floats:
         """Return the probability of each link that was chosen last."""
-        chosen = self._chosen
+        chosen = self._chosen if self._mixture is None else self._mixture
         return dense_probabilities(self._state.mix) if chosen is None else chosen.copy()
 
     def pages_ahead(

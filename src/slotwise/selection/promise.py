@@ -25,7 +25,7 @@ are 0. The lower end plus 1 is rho. The share of chosen pages is then
     min(1 - least_own - random,  MARGIN (1 - keep) / (1 - rho)),   the first where rho >= keep
 
 and 0 where one more chosen page that earns nothing could break the promise. Two certificates say
-how many more such pages there may be (`spare_views`); the larger number counts.
+how many more such pages there may be (`certify`); the larger number counts.
 
 - By counts: (1 - keep) n_all - n_other. It needs no evidence, because pages that earn nothing keep
   the promise while they are few enough, if B_t does not change.
@@ -33,7 +33,7 @@ how many more such pages there may be (`spare_views`); the larger number counts.
   other pages count as if they earned nothing, until they are settled.
 
 Both use realised counts of groups. `next_share` decides for the views until it is called again.
-Revenue must be in [0, most]. Used by `player`.
+Revenue must be in [0, most]. Used by `player` and `selector`.
 """
 
 from __future__ import annotations
@@ -68,7 +68,10 @@ LIKE_SUM, LIKE_SQUARES, ALL_SUM, ALL_SQUARES, ALL_TIMES_OWN = range(10, 15)
 N_SUMS = 15
 
 RATE_FAILURE = 0.01
-"""The part of the failure probability that bounds the revenue of the own page."""
+"""The part of the failure probability for the bounds on the revenue of the own page."""
+
+ENTRY = 1.25
+"""The balance that a range of p needs before it is used, in units of its entry cost."""
 
 LARGEST_RATIO = 1e6
 """A ratio above this is reported as this."""
@@ -216,7 +219,10 @@ def _range_of(p: float) -> int:
 
 
 class AnytimeInterval(NamedTuple):
-    """An estimate with an interval that holds at all times at once."""
+    """An estimate with an interval that holds at all times at once.
+
+    An estimate that is impossible by the interval is moved to its end.
+    """
 
     estimate: float
     low: float
@@ -272,7 +278,7 @@ def compare(
     gain = _least_gain(evidence, 1.0, most, alpha), _most_gain(evidence, 1.0, most, alpha)
     return OwnPageComparison(
         lift=lift,
-        gained=AnytimeInterval(earned - like, *gain),
+        gained=AnytimeInterval(min(max(earned - like, gain[0]), gain[1]), *gain),
         given_up=max(0.0, lift.estimate) * float(totals[OWN_SUM]) if lift else 0.0,
         own=_mean(totals, N_OWN, OWN_SUM, most, failure),
         chosen=_mean(totals, N_CHOSEN, CHOSEN_SUM, most, failure),
@@ -288,13 +294,22 @@ def _mean(totals: Floats, count: int, first: int, most: float, failure: float) -
 def _least_gain(evidence: PromiseEvidence, ratio: float, most: float, alpha: float) -> float:
     """Return a lower bound on the sum of C_t - ratio B_t over chosen views."""
     total = 0.0
+    own_at_most = _own_rate(evidence, most)[1]
     for row, least_own in zip(evidence.sums, RANGES, strict=True):
         if row[N_OWN] + row[N_CHOSEN]:
             above = float(row[CHOSEN_SUM] - ratio * row[LIKE_SUM])
             spread = float(row[CHOSEN_SQUARES] + ratio * ratio * row[LIKE_SQUARES])
             reach = ratio * most * (1.0 - least_own) / least_own
-            total += least_sum(above, spread, reach, most, alpha / len(RANGES))
+            least = least_sum(above, spread, reach, most, alpha / len(RANGES))
+            total += max(least, -ratio * own_at_most * float(row[N_CHOSEN]))
     return total
+
+
+def _own_rate(evidence: PromiseEvidence, most: float) -> tuple[float, float]:
+    """Return bounds on the mean revenue of the own page; both ever miss with `RATE_FAILURE`."""
+    totals = evidence.sums.sum(axis=0)
+    own = _mean(totals, N_OWN, OWN_SUM, most, RATE_FAILURE)
+    return own.low, own.high
 
 
 def _most_gain(evidence: PromiseEvidence, ratio: float, most: float, alpha: float) -> float:
@@ -327,6 +342,8 @@ def _root(bound: Callable[[float], float], start: float, *, up: bool) -> float:
         if at_low <= 0.0:
             return 0.0
         at_high = bound(high)
+        if at_high > 0.0:
+            return high
     for _ in range(60):  # the Illinois method: secants that also move the end that stays
         if high - low <= max(1e-4 * high, 1e-9):
             break
@@ -365,49 +382,91 @@ class Terms(NamedTuple):
         return max(0.0, 1.0 - self.least_own - self.random)
 
 
+class _RangeBalance(NamedTuple):
+    """The balance over the views of one range of p, with what it costs to use the range at all."""
+
+    estimate: float
+    low: float
+    high: float
+    entry_cost: float
+
+
+def _balances(evidence: PromiseEvidence, terms: Terms) -> list[_RangeBalance]:
+    """Return the balance of every range.
+
+    A lower bound by evidence starts at minus `entry_cost`, because a single sale on an own page
+    counts 1 / p times. While that is less, the views of other pages count as if they earned
+    nothing.
+    """
+    keep, most = terms.keep, terms.most
+    alpha = (FAILURE_PROBABILITY - RATE_FAILURE) / len(RANGES)
+    own_low, own_high = _own_rate(evidence, most)
+    found = []
+    for row, least_own in zip(evidence.sums, RANGES, strict=True):
+        reach = most * max(0.0, keep / least_own - 1.0)
+        cost = -least_sum(0.0, 0.0, reach, most, alpha)
+        if not row[: N_RANDOM + 1].any():
+            found.append(_RangeBalance(0.0, 0.0, 0.0, cost))
+            continue
+        total = float(row[OWN_SUM] + row[CHOSEN_SUM] + row[RANDOM_SUM] - keep * row[ALL_SUM])
+        spread = float(
+            row[OWN_SQUARES]
+            + row[CHOSEN_SQUARES]
+            + row[RANDOM_SQUARES]
+            + keep * keep * row[ALL_SQUARES]
+            - 2.0 * keep * row[ALL_TIMES_OWN]
+        )
+        spread = max(spread, 0.0)
+        low = least_sum(total, spread, reach, most, alpha)
+        n_own, n_other = float(row[N_OWN]), float(row[N_CHOSEN] + row[N_RANDOM])
+        low = max(low, (1.0 - keep) * own_low * n_own - keep * own_high * n_other)
+        high = -least_sum(-total, spread, most, most, alpha)
+        found.append(_RangeBalance(total, low, high, cost))
+    return found
+
+
 def balance(evidence: PromiseEvidence, terms: Terms) -> AnytimeInterval:
     """Return revenue so far less what is promised, over settled views, in the unit of revenue.
 
     The lower end holds with the failure probability of the promise; the upper end likewise.
     """
-    keep, alpha = terms.keep, (FAILURE_PROBABILITY - RATE_FAILURE) / len(RANGES)
-    estimate = low = high = 0.0
-    for row, least_own in zip(evidence.sums, RANGES, strict=True):
-        if row[: N_RANDOM + 1].any():
-            total = float(row[OWN_SUM] + row[CHOSEN_SUM] + row[RANDOM_SUM] - keep * row[ALL_SUM])
-            spread = float(
-                row[OWN_SQUARES]
-                + row[CHOSEN_SQUARES]
-                + row[RANDOM_SQUARES]
-                + keep * keep * row[ALL_SQUARES]
-                - 2.0 * keep * row[ALL_TIMES_OWN]
-            )
-            reach = terms.most * max(0.0, keep / least_own - 1.0)
-            spread = max(spread, 0.0)
-            estimate += total
-            low += least_sum(total, spread, reach, terms.most, alpha)
-            high -= least_sum(-total, spread, terms.most, terms.most, alpha)
-    return AnytimeInterval(estimate, low, high)
+    ranges = _balances(evidence, terms)
+    estimate, low, high = (float(sum(one[k] for one in ranges)) for k in range(3))
+    return AnytimeInterval(min(max(estimate, low), high), low, high)
 
 
-def spare_views(evidence: PromiseEvidence, open_views: OpenCounts, terms: Terms) -> float:
+class Certificate(NamedTuple):
+    """How many views could earn nothing, and the largest share that the evidence can pay for."""
+
+    spare_views: float
+    largest_share: float
+
+
+def certify(evidence: PromiseEvidence, open_views: OpenCounts, terms: Terms) -> Certificate:
     """Return how many views in a row could earn nothing without breaking the promise.
 
-    Negative where it may be broken already. A view of the own page adds 1 - keep.
+    Negative where it may be broken already. A view of the own page adds 1 - keep. Shares with
+    fewer own pages need a balance of `ENTRY` times the cost of their range of p.
     """
     keep, n_other = terms.keep, evidence.n_other + open_views.other
     n_all = n_other + evidence.n_own + open_views.own
     by_counts = (1.0 - keep) * n_all - n_other
-    totals = evidence.sums.sum(axis=0)
-    _, low, high = _mean(totals, N_OWN, OWN_SUM, terms.most, 2.0 * RATE_FAILURE)
+    low, high = _own_rate(evidence, terms.most)
     if high <= 0.0:
-        return by_counts
+        return Certificate(by_counts, 1.0 - RANGES[0])
+    ranges = _balances(evidence, terms)
     # more other pages than expected: each of them may have lost what the own page earns
-    excess = max(0.0, evidence.n_other - float(totals[P_OTHER]))
-    least = balance(evidence, terms).low - excess * high
+    excess = max(0.0, evidence.n_other - float(evidence.sums[:, P_OTHER].sum()))
+    least = sum(one.low for one in ranges) - excess * high
     in_views = least / high if least >= 0.0 else least / max(low, 1e-300)
     in_views += (1.0 - keep) * low / high * open_views.own - keep * open_views.other
-    return max(by_counts, in_views)
+    money, largest = in_views * high, 1.0 - RANGES[0]
+    for one, least_own in zip(ranges[1:], RANGES[1:], strict=True):
+        is_paid_for = one.low >= 0.0 and one.high > 0.0
+        if not is_paid_for and money - min(0.0, one.low) < ENTRY * one.entry_cost:
+            break
+        largest = 1.0 - least_own
+    return Certificate(max(by_counts, in_views), largest)
 
 
 class Share(NamedTuple):
@@ -444,13 +503,16 @@ def next_share(
     keep, largest = terms.keep, terms.largest_share
     if rho is None:
         rho = compare(evidence, terms.most).rho
-    spare = max(0.0, spare_views(evidence, open_views, terms))
+    certificate = certify(evidence, open_views, terms)
+    spare = max(0.0, certificate.spare_views)
     reason: Literal["all", "evidence", "start", "stopped"] = "evidence" if rho > 0.0 else "start"
     wanted = largest
     if rho < keep:
         wanted = min(largest, round(MARGIN * (1.0 - keep) / (1.0 - rho), 12))
     if wanted == largest:
         reason = "all"
+    if wanted > certificate.largest_share - terms.random:
+        wanted, reason = max(0.0, certificate.largest_share - terms.random), "evidence"
     max_other = spare / keep if keep else math.inf
     if n_ahead is not None:
         half = 0.5 * N_DEVIATIONS  # n s + 3 sqrt(n s) <= max_other

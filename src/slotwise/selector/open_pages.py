@@ -1,6 +1,6 @@
 """Pages whose feedback is not complete: each level of each page is settled once, in any order.
 
-Used by `page_journal`, `selector` and `selector_file`.
+Used by `page_journal`, `promised_pages`, `selector` and `selector_file`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from slotwise.player.link_pool import listed_links
 from slotwise.player.pages import DrawnPage
 from slotwise.problem import is_finite_number
 from slotwise.rounds import Decision, Link
+from slotwise.selection.promise import Group
 
 CLICKS_AND_REVENUE = ("clicks", "revenue")
 """What the levels are called in feedback where a selector names no levels of its own."""
@@ -42,6 +43,9 @@ class OpenPage:
     outcomes: tuple[Outcome | None, ...] = ()
     visitor: tuple[int, ...] = ()
     is_in_random_order: bool = False
+    group: Group = "chosen"
+    share: float = 1.0
+    """The share of chosen pages when the page was chosen."""
 
     def __post_init__(self) -> None:
         if not self.outcomes:
@@ -89,7 +93,8 @@ class OpenPage:
             return self
         self._check_nested(outcomes)
         page = (self.number, self.shown, self.probabilities, self.level_names)
-        return OpenPage(*page, tuple(outcomes), self.visitor, self.is_in_random_order)
+        own = self.group, self.share
+        return OpenPage(*page, tuple(outcomes), self.visitor, self.is_in_random_order, *own)
 
     def _added(self, level: int, said: Any) -> Outcome:
         """Return what is known of a level with this feedback.
@@ -206,11 +211,18 @@ class OpenPages:
         """The numbers issued under each token, the present one last."""
         return {**self.earlier, self.token: range(self._first, self.n_issued + 1)}
 
-    def issue(self, page: DrawnPage, visitor: tuple[int, ...] = ()) -> str:
+    def issue(
+        self,
+        page: DrawnPage,
+        visitor: tuple[int, ...] = (),
+        group: Group = "chosen",
+        share: float = 1.0,
+    ) -> str:
         """Open a page and return its id."""
         self.n_issued += 1
         opened = (self.n_issued, page.shown, page.drawn_with, self.level_names)
-        self._pages[self.n_issued] = OpenPage(*opened, (), visitor, page.is_in_random_order)
+        own = (page.is_in_random_order, group, share)
+        self._pages[self.n_issued] = OpenPage(*opened, (), visitor, *own)
         return f"{self.token}-{self.n_issued}"
 
     def forget_oldest(self) -> OpenPage | None:

@@ -37,6 +37,7 @@ from slotwise.selection.rules import SlotRule, settle_rules, solve_rules
 from slotwise.selection.several_floors import solve_floors
 from slotwise.selection.solve import solve
 from slotwise.selector.arguments import checked_money
+from slotwise.selector.promised_pages import ComparisonReport, comparison_lines
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -444,7 +445,7 @@ def text_table(report: Report) -> str:
     if len(links) > MAX_ROWS:
         lines.append(f"... and {len(links) - MAX_ROWS} more links")
     learned = [*visitor_lines(report.segments), *slot_lines(report.slots)]
-    learned += rule_lines(report.rules)
+    learned += [*rule_lines(report.rules), *comparison_lines(report.comparison)]
     page = [*_delivered_lines(report.delivered), *_page_lines(report.page)]
     return "\n".join([*lines, "", *page, *learned, _feedback_line(report)])
 
@@ -600,7 +601,8 @@ class Report:
 
     `n_open_pages` are not settled at every level; `n_forgotten_pages` stayed open too long;
     `n_clipped` amounts were above `max_revenue`; `n_unknown_words` values of visitors were in no
-    closed list, since the selector was made or loaded. Printed, it is a table.
+    closed list, since the selector was made or loaded. `comparison` compares with the own page,
+    where there is one. Printed, it is a table.
     """
 
     policy: str
@@ -615,6 +617,7 @@ class Report:
     slots: tuple[SlotReport, ...] = ()
     rules: tuple[RuleReport, ...] = ()
     n_unknown_words: int = 0
+    comparison: ComparisonReport | None = None
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the links as a data frame of pandas: one row a link, with its 95 % intervals."""

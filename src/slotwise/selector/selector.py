@@ -16,12 +16,14 @@ from slotwise.errors import InvalidInput
 from slotwise.features import NOT_KNOWN, Features
 from slotwise.player.known_counts import KnownCounts
 from slotwise.player.link_pool import LinkPool
+from slotwise.player.own_page import OwnView, checked_keep, checked_order
 from slotwise.player.pages import PageFeedback
 from slotwise.player.player import LinkTotals, Player, PlayerKnowledge
 from slotwise.player.rules_in_force import RuleCounts, check_links
 from slotwise.policies import NOBODY, Policy, default_policy
 from slotwise.problem import LEARN, Problem, Rule, whole_number
 from slotwise.rounds import AnyLink, Decision, Link
+from slotwise.selection.promise import LEAST_OWN
 from slotwise.selector.arguments import (
     by_level,
     checked_levels,
@@ -32,6 +34,7 @@ from slotwise.selector.arguments import (
 )
 from slotwise.selector.open_pages import CLICKS_AND_REVENUE, OpenPage, OpenPages, read_batch
 from slotwise.selector.page_journal import PageJournal
+from slotwise.selector.promised_pages import PromisedPages, checked_holdout, new_secret
 from slotwise.selector.report import (
     DeliveredTotals,
     Money,
@@ -81,6 +84,13 @@ class Selector(Generic[AnyLink]):
     best slots; where slots are alike, the order is random. `rules` limit how many slots of a page
     some links have (`slotwise.Rule`).
 
+    `own_page` is the page that you have today, as an order of links: its first `n_slots` that may
+    be shown. Some views get it, the others the page that the policy chose (`page.group`), and
+    `report().comparison` says how much more chosen pages earn. With `keep`, for example 0.95, the
+    share of chosen pages grows with the evidence, so that revenue is at least `keep` times what the
+    own page alone would have earned, at all times with a probability of 95 %. `holdout` is the
+    share of own pages that stays for comparison.
+
     A selector can be used from several threads: every method holds a lock, so the result is that of
     the same calls in some order, and no page, click or sale is lost or counted twice. Processes
     cannot share a selector.
@@ -112,6 +122,9 @@ class Selector(Generic[AnyLink]):
         slot_weights: Sequence[float] | str | None = LEARN,
         segment_floors: Mapping[str, Mapping[Any, float]] | None = None,
         rules: Sequence[Rule] = (),
+        own_page: Sequence[Link] | None = None,
+        keep: float | None = None,
+        holdout: float = LEAST_OWN,
         seed: int | None = None,
         **unknown: Never,
     ) -> None:
@@ -155,6 +168,9 @@ class Selector(Generic[AnyLink]):
         self._retired: dict[Link, None] = {}
         self._says_unreachable = False
         self._lock = threading.RLock()
+        self._promised: PromisedPages | None = None
+        self._secret = new_secret(seed)
+        self.set_own_page(own_page, keep, holdout)
 
     def __repr__(self) -> str:
         """Return the problem, the policy and the number of pages."""
@@ -195,11 +211,14 @@ class Selector(Generic[AnyLink]):
         pin: Iterable[Link] = NO_LINKS,
         *,
         visitor: Mapping[str, Any] | None = None,
+        visitor_key: str | None = None,
     ) -> Decision[AnyLink]:
         """Choose the links of one page, for a visitor with these features.
 
         Pinned links are on the page and excluded ones are not. The policy chooses the rest of the
-        page so that the floor is kept if possible.
+        page so that the floor is kept if possible. Where there is an own page, the same
+        `visitor_key` gets the same group of pages while the share of chosen pages stays; as it
+        grows, a visitor moves from own to chosen pages once. The key is not stored.
         """
         with self._lock:
             player, rng, journal = self._player, self._rng, self._journal
@@ -210,14 +229,23 @@ class Selector(Generic[AnyLink]):
             if pin is not NO_LINKS or exclude is not NO_LINKS:
                 asked = player.constraints(pin, exclude)
             is_logged = journal is not None
+            own: OwnView | None = None
+            if self._promised is not None:
+                own = self._promised.view(self.problem, player.pool, visitor_key, rng)
             self._count_open_pages()
-            player.choose(known, rng, asked, explore=self._explore, all_links=is_logged)
+            player.choose(known, rng, asked, explore=self._explore, all_links=is_logged, own=own)
             page = player.draw(rng)
             self._forget_open(self._pages.forget_oldest())
             if player.rules is not None:
                 self._rule_counts.count(page.shown)
-            page_id = self._pages.issue(page, tuple(known.tolist()))
-            decision = Decision(page_id, page.shown, page.probabilities)
+            if own is None:
+                page_id = self._pages.issue(page, tuple(known.tolist()))
+                decision = Decision(page_id, page.shown, page.probabilities)
+            else:
+                group, share = own.group, own.shares.chosen
+                page_id = self._pages.issue(page, tuple(known.tolist()), group, share)
+                decision = Decision(page_id, page.shown, page.probabilities, group)
+                self._promised.issued(group)  # type: ignore[union-attr]
             if journal is not None:
                 labels = player.features.describe(known).items()
                 of_visitor = {name: None if one == NOT_KNOWN else one for name, one in labels}
@@ -250,6 +278,8 @@ class Selector(Generic[AnyLink]):
         """Remove a forgotten page from the open views if it was counted there."""
         if page is not None and self._pages.is_counted(page):
             self._note_open(page, -1.0)
+        if page is not None and self._promised is not None:
+            self._promised.forget(page)
 
     # Learning
 
@@ -313,9 +343,17 @@ class Selector(Generic[AnyLink]):
             if level == last:
                 money.count_clipped(page.outcomes[last] or {}, self._player.pool)
         self._pages.put(page)
+        if self._promised is not None and page.is_settled:
+            self._promised.settle(page, self._totals_of(page), self.problem)
         if self._journal is not None and page.is_settled:
             self._journal.settled(page)
         money.warn()
+
+    def _totals_of(self, page: OpenPage) -> list[float]:
+        """Return the outcome of a settled page by level, revenue in units of `max_revenue`."""
+        *before, earned = [one or {} for one in page.outcomes]
+        scaled = self._money.scaled_page(earned)
+        return [float(sum(one.values())) for one in (*before, scaled)]
 
     def update_batch(
         self,
@@ -411,6 +449,35 @@ class Selector(Generic[AnyLink]):
             self._move_to(self._player.pool, rules=changed.rules)
             self._rule_counts = RuleCounts(changed.rules)
 
+    def set_own_page(
+        self,
+        own_page: Sequence[Link] | None,
+        keep: float | None = None,
+        holdout: float = LEAST_OWN,
+    ) -> None:
+        """Change the own page or what is promised, from the next page on; None removes both.
+
+        The evidence so far stays if the own page does.
+        """
+        kept = checked_keep(keep)
+        if own_page is None:
+            if kept is not None:
+                advice = "give the page that you have today as `own_page`"
+                raise InvalidInput.of("keep", "given with an own page", keep, advice)
+            with self._lock:
+                self._promised = None
+            return
+        share = checked_holdout(holdout)
+        with self._lock:
+            order, before = checked_order(own_page, self._player.pool), self._promised
+            pages = PromisedPages(order, kept, share, self._secret)
+            pages.first_page = self._pages.n_issued + 1
+            if before is not None and before.order == order:
+                pages.take(before)
+            if kept is not None:
+                pages.decide(self.problem)
+            self._promised = pages
+
     def _move_to(self, pool: LinkPool, **changes: Any) -> None:
         problem = dataclasses.replace(self.problem, n_links=len(pool), **changes)
         before = self._player.pool
@@ -437,9 +504,14 @@ class Selector(Generic[AnyLink]):
                 for level in last.open_levels:
                     ahead.note_open(visitor, level, last.shown)
 
+            promised, own = copy.deepcopy(self._promised), None
+            if promised is not None:
+                shares = promised.shares(problem)
+                own = OwnView(promised.places(player.pool), shares, "chosen")
+
             def page_for(visitor: Any) -> Any:
                 rng = copy.deepcopy(self._rng)
-                ahead.choose(visitor, rng, explore=self._explore, all_links=True)
+                ahead.choose(visitor, rng, explore=self._explore, all_links=True, own=own)
                 return ahead.chosen_probabilities()
 
             probabilities = page_for(player.features.encode())
@@ -465,6 +537,7 @@ class Selector(Generic[AnyLink]):
                 segments=values,
                 slots=player.slots.report(self.links, pages),
                 rules=rule_reports(player, probabilities, self._rule_counts.means, money),
+                comparison=None if promised is None else promised.report(problem, money),
             )
 
     def frontier(self) -> PriceOfFloor:

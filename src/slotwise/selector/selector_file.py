@@ -24,7 +24,9 @@ from slotwise.policies import (
 )
 from slotwise.problem import Rule, whole_number
 from slotwise.rounds import Link
+from slotwise.selection.promise import GROUPS, Group
 from slotwise.selector.open_pages import OpenPage, OpenPages
+from slotwise.selector.promised_pages import PromisedPages
 from slotwise.version import __version__
 
 if TYPE_CHECKING:
@@ -146,6 +148,8 @@ def _pages_to_arrays(pages: OpenPages, places: dict[Link, int]) -> dict[str, NDA
         "page_outcomes": np.array(outcomes, np.float64).reshape(len(pages.level_names), len(shown)),
         "page_in_random_order": np.array([page.is_in_random_order for page in listed], np.int64),
         "page_visitor": np.array([place for page in listed for place in page.visitor], np.int64),
+        "page_group": np.array([GROUPS.index(page.group) for page in listed], np.int64),
+        "page_share": np.array([page.share for page in listed], np.float64),
     }
 
 
@@ -193,8 +197,8 @@ def _pages_from_file(
     numbers = arrays["page_number"].tolist()
     if len(set(numbers)) < len(numbers) or not all(1 <= one <= pages.n_issued for one in numbers):
         raise ValueError("array page_number must be of different pages that were chosen")
-    rows = zip(numbers, lengths.tolist(), visitors, is_random, strict=True)
-    for number, length, visitor, in_random_order in rows:
+    rows = zip(numbers, lengths.tolist(), visitors, is_random, *_groups(arrays), strict=True)
+    for number, length, visitor, in_random_order, group, share in rows:
         slots = slice(start, start + length)
         start += length
         shown = tuple(links[place] for place in arrays["page_shown"][slots])
@@ -206,10 +210,23 @@ def _pages_from_file(
         )
         chosen = tuple(probabilities[slots].tolist())
         page = (number, shown, chosen, level_names, brought)
-        pages.put(OpenPage(*page, tuple(visitor), bool(in_random_order)))
+        pages.put(OpenPage(*page, tuple(visitor), bool(in_random_order), group, share))
     waited = header.get("longest_wait", 0)
     pages.longest_wait = whole_number("longest_wait", waited, at_least=0)
     return pages
+
+
+def _groups(arrays: dict[str, NDArray[Any]]) -> tuple[list[Group], list[float]]:
+    """Return the group of every page and the share it was drawn with."""
+    n_pages = len(arrays["page_number"])
+    if "page_group" not in arrays:  # saved before there were own pages
+        return ["chosen"] * n_pages, [1.0] * n_pages
+    groups, shares = arrays["page_group"], arrays["page_share"]
+    if groups.shape != (n_pages,) or not np.isin(groups, range(len(GROUPS))).all():
+        raise ValueError("array page_group has groups that are not known")
+    if shares.shape != (n_pages,) or not ((shares >= 0) & (shares <= 1)).all():
+        raise ValueError("array page_share must be shares from 0 to 1")
+    return [GROUPS[k] for k in groups.tolist()], shares.tolist()
 
 
 def _visitors_from_file(arrays: dict[str, NDArray[Any]], features: Features) -> list[list[int]]:
@@ -226,6 +243,7 @@ def _visitors_from_file(arrays: dict[str, NDArray[Any]], features: Features) -> 
 def save_selector(selector: Selector, path: Path) -> None:
     """Write `selector` to `path`."""
     policy, problem, pages = selector.policy, selector.problem, selector._pages
+    promised = selector._promised
     places = {link: place for place, link in enumerate(selector.links)}
     page_arrays = _pages_to_arrays(pages, places)
     header = {
@@ -262,12 +280,17 @@ def save_selector(selector: Selector, path: Path) -> None:
         },
         "rng": selector._rng.bit_generator.state,
     }
+    if promised is not None:
+        order = [link_to_json(link) for link in promised.order]
+        header["own_page"] = {"order": order, **promised.plain()}
     arrays: dict[str, NDArray[Any]] = {
         **selector._player.save(),
         "delivered": selector._delivered.totals,
         "rule_slots": selector._rule_counts.totals()[1],
         **page_arrays,
     }
+    if promised is not None:
+        arrays |= {"own_evidence": promised.evidence.sums, "own_clicks": promised.clicks}
     write_file(path, header, arrays)
 
 
@@ -280,6 +303,17 @@ def _segment_floors(
         name, label = features.label(int(place))
         asked.setdefault(name, {})[label] = least
     return asked
+
+
+def _restore_own_page(
+    selector: Selector, header: dict[str, Any], arrays: dict[str, NDArray[Any]]
+) -> None:
+    order = [link_from_json(link) for link in header["order"]]
+    sums = arrays["own_evidence"], arrays["own_clicks"]
+    selector._promised = promised = PromisedPages.restore(order, header, *sums)
+    selector._secret = promised.secret
+    for page in selector._pages:
+        promised.note_open(page)
 
 
 def load_selector(kind: type[Selector], path: Path) -> Selector:
@@ -318,6 +352,8 @@ def load_selector(kind: type[Selector], path: Path) -> Selector:
         selector._pages = _pages_from_file(header["pages"], arrays, links, names, features)
         selector._delivered.restore(arrays["delivered"], selector.problem.n_slots)
         selector._player.load(arrays)
+        if "own_page" in header:
+            _restore_own_page(selector, header["own_page"], arrays)
         for page in selector._pages:
             if selector._pages.is_counted(page):
                 selector._note_open(page, 1.0)
