@@ -13,7 +13,7 @@ averaged, so that none has to be chosen in advance. It is the confidence sequenc
 `slotwise.evaluation` with its logarithm bounded by a parabola, whose sums can be stored.
 
 The interval is narrowest where c is near the mean; c = 0 costs little where most values are 0. Used
-by `floor_status`, `promise`, `evaluation`, `selector` and `service`.
+by `floor_status`, `promise`, `evaluation`, `selector`, `service` and `simulation`.
 """
 
 from __future__ import annotations
