@@ -81,6 +81,8 @@ class Page:
     fallback: bool
     holdout: bool
     policy_version: int
+    group: Literal["chosen", "own", "random"]
+    """Whether it has chosen links, is the own page, or has random links."""
     answer: Mapping[str, Any] = field(repr=False)
     """The whole answer, decoded."""
 
@@ -202,10 +204,12 @@ class Client:
         slots: int | None = None,
         decision_id: str | None = None,
         visitor: Mapping[str, str | bool | float | None] | None = None,
+        visitor_key: str | None = None,
     ) -> Page:
         """Ask for the links of one page view; `pin` maps positions (from 1) to links.
 
         `visitor` has values of the pool's features. Links that the pool does not have are refused.
+        Pages with the same `visitor_key` are of the same group; the service does not store the key.
         """
         body: dict[str, Any] = {"decision_id": decision_id or secrets.token_hex(12)}
         if exclude:
@@ -216,6 +220,8 @@ class Client:
             body["slots"] = slots
         if visitor:
             body["visitor"] = dict(visitor)
+        if visitor_key is not None:
+            body["visitor_key"] = visitor_key
         return _page(self._call("POST", f"/v1/pools/{pool_id}/decide", body))
 
     def propose(
@@ -224,10 +230,13 @@ class Client:
         *,
         slots: int | None = None,
         visitor: Mapping[str, str | bool | float | None] | None = None,
+        visitor_key: str | None = None,
     ) -> Page:
         """Ask for a page that becomes a page view when `seen` is called."""
         query = "" if slots is None else f"?slots={slots}"
-        body = {"visitor": dict(visitor or {})}
+        body: dict[str, Any] = {"visitor": dict(visitor or {})}
+        if visitor_key is not None:
+            body["visitor_key"] = visitor_key
         return _page(self._call("POST", f"/v1/pools/{pool_id}/page{query}", body))
 
     def seen(self, page: Page, shown: Sequence[str] | None = None) -> None:
@@ -442,6 +451,7 @@ def _page(answer: Mapping[str, Any]) -> Page:
         fallback=answer["fallback"],
         holdout=answer["holdout"],
         policy_version=answer["policy_version"],
+        group=answer.get("group", "random" if answer["holdout"] else "chosen"),
         answer=answer,
     )
 

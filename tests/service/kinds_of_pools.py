@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from slotwise.service.learning.promise_progress import evidence_of
 from slotwise.service.records import (
     EQUAL_SLOTS,
     SECOND_US,
@@ -57,6 +58,7 @@ _RULES = (
     PoolRule(name="some", links=("l0", "l1"), at_least=0.5),
     PoolRule(name="few", links=("l2", "l3"), at_most=1.0),
 )
+_OWN = {"own_page": ("l1", "l0")}
 KINDS = {
     "con-ucb": _of_policy("con-ucb", horizon=1000),
     "queue-ts": _of_policy("queue-ts"),
@@ -88,6 +90,9 @@ KINDS = {
     "rules": Kind({}, rules=_RULES),
     "rules-words": Kind({"features": {"device": ["a", "b"]}}, rules=_RULES),
     "holdout": Kind({"holdout": 0.3}),
+    "own-page": Kind(_OWN | {"holdout": 0.3, "holdout_shows": "own"}),
+    "promise": Kind(_OWN | {"keep": 0.7}),
+    "promise-words": Kind(_OWN | {"keep": 0.7, "features": {"device": ["a", "b"]}}),
     "explore": Kind({"explore": 0.2}),
     "known-counts": Kind({}, known=True),
     "known-counts-words": Kind({"features": {"device": ["a", "b"]}}, known=True),
@@ -163,9 +168,9 @@ class Known(NamedTuple):
 
     version: int
     pages: list[list[float]]
-    """The probabilities of all links, for some visitors."""
+    """The probabilities of all links, for some visitors, and those of the groups of pages."""
     arrays: dict[str, list[Any]]
-    """What its policy has learned."""
+    """What its policy has learned, and what is known about its own page."""
     failure: str
 
 
@@ -177,6 +182,10 @@ def known_of(service: Service, pool_id: str) -> Known:
         said = [visitor_of(KINDS[pool_id], chance) for _ in range(4)]
         visitors = [installed.known_visitors.know(one).values for one in said]
         pages = [installed.probabilities_for(one).tolist() for one in visitors]
+    run = service.publisher.runs[pool_id]
+    evidence = {"evidence": evidence_of(run.counters, run.pool.settings).sums.tolist()}
+    shares = list(installed.groups.shares)
+    pages = [page + shares for page in pages]
     try:
         learned = service.knowledge(pool_id)
     except UnreadableState as error:
@@ -185,8 +194,8 @@ def known_of(service: Service, pool_id: str) -> Known:
     return Known(
         installed.version,
         pages,
-        {name: array.tolist() for name, array in arrays.items()},
-        service.publisher.runs[pool_id].failure,
+        {name: array.tolist() for name, array in arrays.items()} | evidence,
+        run.failure,
     )
 
 

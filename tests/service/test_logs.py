@@ -50,6 +50,10 @@ def test_nothing_secret_is_ever_written(tmp_path: Path, written: io.StringIO) ->
         secrets.append(made["key"])
         admin.put("/v1/pools/home", json=POOL)
         admin.put("/v1/pools/home/links/l1", json={"url": "https://shop.example/1"})
+        for key in ("visitor-of-mine", "visitor-of-mine" * 100):  # the second one is refused
+            secrets.append("visitor-of-mine")
+            admin.post("/v1/pools/home/decide", json={"visitor_key": key})
+            admin.post("/v1/pools/home/page", json={"visitor_key": key})
         page = admin.post("/v1/pools/home/decide").json()
         for link in page["links"]:
             secrets.append(link["click_url"].rpartition(".")[2])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from slotwise.service.counting.attribution import (
     CLICKS,
@@ -249,6 +249,35 @@ class MemoryReader(StoreReader):
         shown = Counter(link.link_id for one in views for link in one.shown)
         return ShownViews(len(stored), len(views), dict(shown))
 
+    def open_groups(self, pool_id: str, since_us: int) -> tuple[int, int, int]:
+        """Return the place of the newest view, and the own and other pages not yet settled."""
+        folded = self._tables.folded.get((pool_id, REVENUE), FOLD_START)
+        return self._groups(
+            pool_id,
+            lambda one: (
+                one.issued_us >= since_us
+                and (one.revenue_closes_us, one.decision_id)
+                > (folded.closes_us, folded.decision_id)
+            ),
+        )
+
+    def groups_since(self, pool_id: str, since_us: int, after: int) -> tuple[int, int, int]:
+        """Return the place of the newest view, and the own and other pages after a place."""
+        new = {*self._tables.stored[after:]}
+        return self._groups(
+            pool_id, lambda one: one.issued_us >= since_us and one.decision_id in new
+        )
+
+    def _groups(
+        self, pool_id: str, counts: Callable[[DecisionRecord], bool]
+    ) -> tuple[int, int, int]:
+        found = [
+            one.is_own
+            for one in self._tables.decisions.values()
+            if one.pool_id == pool_id and one.learned and one.own_share > 0 and counts(one)
+        ]
+        return len(self._tables.stored), sum(found), len(found) - sum(found)
+
     def clicks_after(
         self, pool_id: str, since_us: int, after_us: int, closed_until_us: int
     ) -> ClicksAfter:
@@ -341,7 +370,7 @@ def activity_of(
         if decision.issued_us < since_us:
             continue
         span = decision.issued_us // span_us
-        sums = spans[span, int(decision.holdout)]
+        sums = spans[span, 2 if decision.is_own else int(decision.holdout)]
         sums["views"] += 1
         refused += n_refusals.get(decision.decision_id, 0)
         for shown in decision.shown:

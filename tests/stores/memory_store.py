@@ -16,7 +16,7 @@ from slotwise.service.counting.attribution import (
     StoredAdjustment,
     View,
 )
-from slotwise.service.counting.counters import add_counters, count_purged
+from slotwise.service.counting.counters import add_counters, compared_since, count_purged
 from slotwise.service.records import LinkRecord
 from slotwise.service.storage.contract import (
     AppendDecision,
@@ -172,6 +172,9 @@ class _Batch:
             for kept in (counters, tables.purged.get(operation.pool_id, Counters())):
                 for floor in kept.delivered.keys() - operation.increment.delivered.keys():
                     del kept.delivered[floor]
+        for kept in (counters, tables.purged.get(operation.pool_id, Counters())):
+            for compared in [one for one in kept.compared if one[1] != operation.compared_us]:
+                del kept.compared[compared]
         tables.counters[operation.pool_id] = add_counters(counters, operation.increment)
         tables.folded[key] = operation.until
         return True
@@ -194,8 +197,9 @@ class _Batch:
     def _purge(self, operation: PurgeViews) -> int:
         tables, pool_id = self._tables, operation.pool_id
         views = self._reader.purgeable_views(pool_id, operation.before_us, operation.limit)
-        floors = self._reader.counters(pool_id).delivered
-        share = count_purged(views, self._reader.reset_times(pool_id), floors)
+        stored = self._reader.counters(pool_id)
+        counted = (stored.delivered, compared_since(stored))
+        share = count_purged(views, self._reader.reset_times(pool_id), *counted)
         tables.purged[pool_id] = add_counters(tables.purged.get(pool_id, Counters()), share)
         for view in views:
             self._drop(view)

@@ -21,7 +21,7 @@ from slotwise.service.reporting.report_records import Health
 METRICS: dict[str, str] = {
     "slotwise_requests_total": "Requests answered, by operation and status",
     "slotwise_request_seconds": "Time from a request's head to its answer, by operation",
-    "slotwise_decisions_total": "Pages decided, by pool and kind (policy, holdout, fallback)",
+    "slotwise_decisions_total": "Pages decided, by pool and kind (policy, own, holdout, fallback)",
     "slotwise_ignored_attributes_total": "Attributes of OpenFeature contexts that are no feature "
     "of the pool, by pool",
     "slotwise_events_total": "Events answered, by type and outcome",

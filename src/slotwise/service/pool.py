@@ -23,6 +23,7 @@ from slotwise.player.rules_in_force import RuledPage, RulesInForce
 from slotwise.player.slots import PageSlots
 from slotwise.policies import Policy, default_policy, make_policy, policy_class
 from slotwise.problem import EQUAL, LEARN, Problem, Rule, asked_slot_weights
+from slotwise.selection.promise import RANGES
 from slotwise.service import limits
 from slotwise.service.records import (
     EQUAL_SLOTS,
@@ -256,6 +257,7 @@ def check_pool(
         partial(_check_range, "click_window_s", pool.click_window_s, 1, limits.MAX_WINDOW_S),
         partial(_check_range, "revenue_window_s", pool.revenue_window_s, 1, limits.MAX_WINDOW_S),
         partial(_check, "holdout", 0 <= pool.holdout <= 1, share, pool.holdout),
+        partial(_check_promise, pool),
         partial(_check, "explore", 0 <= pool.explore <= 1, share, pool.explore),
         partial(_check_end, pool.until_us, ends_after_us),
         *(partial(_check_id, "own_page", link_id) for link_id in pool.own_page),
@@ -266,6 +268,22 @@ def check_pool(
         *(partial(check_rule, one, pool.slots) for one in pool.rules),
         partial(_check_policy, pool, n_active_links, has_known=has_known),
     )
+
+
+def _check_promise(pool: PoolSettings) -> None:
+    _check("keep", 0 <= pool.keep < 1, "at least 0 and less than 1", pool.keep)
+    needs = {"holdout": pool.holdout_shows == "own", "keep": pool.keep > 0}
+    for name in [name for name, is_needed in needs.items() if is_needed and not pool.own_page]:
+        raise InvalidInput(f"`{name}` needs an own page: set `own_page`", name)
+    if not (pool.keep and pool.holdout):
+        return
+    if pool.holdout_shows == "own":
+        rule = f"0 or at least {RANGES[-1]} with a promise"
+        _check("holdout", pool.holdout >= RANGES[-1], rule, pool.holdout)
+    else:  # random pages may earn nothing: half of what may be lost is left for chosen pages
+        most = (1.0 - pool.keep) / 2.0
+        rule = f"at most {most:.3g} with random pages and a promise of {pool.keep:g}"
+        _check("holdout", pool.holdout <= most + 1e-9, rule, pool.holdout)
 
 
 def check_link(link: LinkRecord) -> None:

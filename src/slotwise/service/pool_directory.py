@@ -169,7 +169,16 @@ class PoolDirectory:
                 pool = replace(pool, rules=before.rules)
             self.check_pool(pool, changed_us)
             created_us = before.created_us if before else changed_us
-            pool = replace(pool, created_us=created_us, changed_us=changed_us, archived=False)
+            has_same = before is not None and before.own_page == pool.own_page
+            # 0 in a pool of an earlier release, whose own page was compared with nothing
+            own_page_us = (before.own_page_us if before and has_same else 0) or changed_us
+            pool = replace(
+                pool,
+                created_us=created_us,
+                changed_us=changed_us,
+                archived=False,
+                own_page_us=own_page_us if pool.own_page else 0,
+            )
             return pool, "pool.change" if before else "pool.create"
 
         return self._commit_pool(pool_id, make, by, expected_us)

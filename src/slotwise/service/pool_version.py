@@ -5,9 +5,10 @@ Used by `deciding`, `learning` and `reporting`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
@@ -17,12 +18,14 @@ from slotwise.arrays import Floats, Links
 from slotwise.errors import UnsupportedState
 from slotwise.policies.rest_of_page import fill_slots
 from slotwise.selection.page_rules import PageRules
+from slotwise.selection.promise import LEAST_OWN, MARGIN, Shares, Terms
 from slotwise.service.counting.attribution import PageCounters
 from slotwise.service.counting.rates import LinkCounts, LinkRates
 from slotwise.service.pool import Pool
-from slotwise.service.records import DecisionRecord, FloorState, PacedRule
+from slotwise.service.records import DecisionRecord, FloorState, PacedRule, PoolSettings
 
 VERSION_FORMAT = 3
+SMALLEST_SHARE = 0.001
 POLICY_FAILED = "policy-failed"
 LEARNING_FAILED = "learning-failed"
 EMPTY_POOL = "empty-pool"
@@ -91,6 +94,18 @@ class RuleCount(msgspec.Struct, frozen=True, array_like=True):
     """Slots of views whose window was open when they were last counted, and their clicks."""
 
 
+class PromiseState(msgspec.Struct, frozen=True, kw_only=True):
+    """The share of chosen pages that a promise allows, and why."""
+
+    keep: float
+    since_us: int
+    """When the own page was last changed."""
+    share: float
+    rho: float
+    """A lower bound on the revenue of chosen pages over that of own pages."""
+    reason: Literal["all", "evidence", "start", "stopped"]
+
+
 class NumberedFormat(msgspec.Struct):
     """The format number of something stored, read before its other fields."""
 
@@ -143,6 +158,8 @@ class StoredVersion(msgspec.Struct, frozen=True, kw_only=True):
     """Page views by hour of the week, where a rule has a date."""
     early: tuple[EarlyKind, ...] = ()
     """The feedback of open views that its pages for visitors know; the rest is in the state."""
+    promise: PromiseState | None = None
+    """None where nothing is promised."""
     format: int = VERSION_FORMAT
 
     @classmethod
@@ -177,6 +194,46 @@ class StoredVersion(msgspec.Struct, frozen=True, kw_only=True):
             np.frombuffer(self.revenue_rates),
             np.frombuffer(self.click_variances),
         )
+
+
+def group_shares(pool: PoolSettings, promise: PromiseState | None) -> Shares:
+    """Return the probabilities of the groups of a page.
+
+    A promise that was just made or changed has no share yet: until the next version it is the share
+    that keeps it even if chosen pages earn nothing.
+    """
+    random = pool.holdout if pool.holdout_shows == "random" else 0.0
+    if not pool.own_page or not (pool.keep or pool.holdout_shows == "own"):
+        return Shares(1.0 - random, 0.0, random)
+    terms = promise_terms(pool)
+    if not pool.keep:
+        return Shares.of(terms.largest_share, random)
+    made_for = (pool.keep, pool.own_page_us)
+    if promise is not None and (promise.keep, promise.since_us) == made_for:
+        return Shares.of(min(promise.share, terms.largest_share), random)
+    return Shares.of(
+        share_step(min(MARGIN * (1.0 - pool.keep) - random, terms.largest_share)), random
+    )
+
+
+def promise_terms(pool: PoolSettings) -> Terms:
+    """Return what a pool promises, with revenue in units of its `max_revenue_micros`."""
+    is_random = pool.holdout_shows == "random"
+    least_own = LEAST_OWN if pool.keep and (is_random or not pool.holdout) else pool.holdout
+    random = pool.holdout if is_random else 0.0
+    return Terms(pool.keep, float(pool.slots), least_own, random)
+
+
+def share_step(share: float) -> float:
+    """Return a share rounded down to two digits, so that few different shares are counted.
+
+    >>> share_step(0.0459), share_step(0.95), share_step(0.0004)
+    (0.045, 0.95, 0.0)
+    """
+    if share < SMALLEST_SHARE:
+        return 0.0
+    scale = 10.0 ** (1 - math.floor(math.log10(share)))
+    return math.floor(share * scale + 1e-9) / scale
 
 
 def moved_version(stored: StoredVersion, pool: Pool) -> StoredVersion:

@@ -19,6 +19,9 @@ SECOND_US = 1_000_000
 DAY_US = 86_400 * SECOND_US
 
 FloorStatus = Literal["met", "learning", "infeasible"]
+PageGroup = Literal["chosen", "own", "random"]
+"""What a page shows: links that the policy chose, the own page, or random links."""
+HoldoutPage = Literal["own", "random"]
 OutcomeName = Literal["accepted", "duplicate", "late", "quarantined", "rejected"]
 Scope = Literal["page", "decide", "track", "read", "admin"]
 
@@ -68,7 +71,7 @@ class PoolSettings(msgspec.Struct, frozen=True):
     policy: str
     policy_settings: dict[str, Any] = msgspec.field(default_factory=dict)
     holdout: float = 0.0
-    """The share of page views that get a uniformly random page."""
+    """The share of page views that get the page `holdout_shows` for comparison."""
     own_page: tuple[str, ...] = ()
     """What the page shows today: the first `slots` of these links that may be shown. Also shown
     when the policy fails."""
@@ -94,6 +97,13 @@ class PoolSettings(msgspec.Struct, frozen=True):
     """How many slots some links may and must have; set by a separate call."""
     until_us: int = 0
     """When the pool ends, for a policy that uses a horizon; 0 if no end is known."""
+    holdout_shows: HoldoutPage = "random"
+    """What the holdout shows: the own page, or a uniformly random one."""
+    keep: float = 0.0
+    """The promise: revenue is at least this share of what the own page alone would have earned; 0
+    if nothing is promised."""
+    own_page_us: int = 0
+    """When `own_page` was last changed: revenue is compared with it since then."""
 
 
 EQUAL_SLOTS = (0.0,)
@@ -274,6 +284,7 @@ class DecisionRecord(msgspec.Struct, frozen=True, gc=False):
     random_order: bool = False
     """Whether the links are in random order, to learn slot weights."""
     holdout: bool = False
+    """Whether the page has random links, for comparison."""
     fallback: str = ""
     """Why the policy did not choose this page; empty if it did."""
     asked: str = ""
@@ -285,11 +296,33 @@ class DecisionRecord(msgspec.Struct, frozen=True, gc=False):
     from all counts."""
     key_id: str = ""
     """The key that requested this view; empty if none did."""
+    is_own: bool = False
+    """Whether the page is the own page, for comparison or because of a promise."""
+    chosen_share: float = 0.0
+    """The probability that the page was a chosen one; 0 in rows of earlier releases."""
+    own_share: float = 0.0
+    """The probability that it was the own page; otherwise it had random links."""
 
     @property
-    def kind(self) -> Literal["policy", "holdout", "fallback"]:
+    def group(self) -> PageGroup:
+        """The group of the page."""
+        return "own" if self.is_own else "random" if self.holdout else "chosen"
+
+    @property
+    def group_probability(self) -> float:
+        """The probability of the group; 0 in rows of earlier releases."""
+        if self.is_own:
+            return self.own_share
+        if self.holdout and self.chosen_share + self.own_share > 0.0:
+            return 1.0 - self.chosen_share - self.own_share
+        return self.chosen_share
+
+    @property
+    def kind(self) -> Literal["policy", "own", "holdout", "fallback"]:
         """What chose the page."""
-        return "fallback" if self.fallback else "holdout" if self.holdout else "policy"
+        if self.fallback:
+            return "fallback"
+        return "own" if self.is_own else "holdout" if self.holdout else "policy"
 
 
 class ClickEvent(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="click"):

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slotwise.player.player import PlayerKnowledge
+from slotwise.service.access.keys import group_secret
 from slotwise.service.clock import SteadyClock
 from slotwise.service.deciding.decider import Decider
 from slotwise.service.learning.learner import Learner
@@ -122,6 +123,7 @@ class Service:
         self.publisher = publisher = Publisher(store, committer, decider, options)
         self.learner = learner = Learner(store, committer, publisher, options)
         self.directory = directory = PoolDirectory(store, committer, options, publisher.change)
+        decider.group_secret = lambda pool_id: group_secret(directory.keys(), pool_id)
         self.signed_out = SignedOut(store, committer)
         self.notes = Notes(store, committer)
         self.reporter = Reporter(store, directory, decider, self.notes)

@@ -209,3 +209,31 @@ def teach(admin: httpx.Client, pool: str) -> None:
                 events.append({"type": "conversion", "conversion_id": order, **one, **money})
     outcomes = admin.post("/v1/events:batch", json={"events": events}).json()["outcomes"]
     assert {outcome["outcome"] for outcome in outcomes} == {"accepted"}
+
+
+def test_a_visitor_stays_in_a_group_that_the_answer_names(
+    server: BackgroundServer, admin: httpx.Client, pool: str
+) -> None:
+    halves = {"own_page": ["l2", "l1"], "holdout": {"share": 0.5, "shows": "own"}}
+    assert admin.patch(f"/v1/pools/{pool}", json=halves).json()["holdout"] == halves["holdout"]
+    found = set()
+    for k in range(40):
+        pages = [
+            admin.post(f"/v1/pools/{pool}/decide", json={"visitor_key": f"visitor {k}"}).json(),
+            admin.post(f"/v1/pools/{pool}/page", json={"visitor_key": f"visitor {k}"}).json(),
+            admin.post(
+                f"/ofrep/v1/evaluate/flags/{pool}",
+                json={"context": {"targetingKey": f"visitor {k}"}},
+            ).json()["value"],
+        ]
+        [group] = {page["group"] for page in pages}
+        found.add(group)
+        if group == "own":
+            assert [link["link_id"] for link in pages[0]["links"]] == ["l2", "l1"]
+    assert found == {"chosen", "own"}  # by chance the same with 2 ** -39
+    decision_id = admin.post(f"/v1/pools/{pool}/decide").json()["decision_id"]
+    report = admin.get(f"/v1/decisions/{decision_id}").json()
+    assert report["group"] in found
+    assert report["group_probability"] == 0.5
+    refused = admin.post(f"/v1/pools/{pool}/decide", json={"visitor_key": "x" * 1001})
+    assert problem_of(refused)["errors"][0]["pointer"] == "/visitor_key"

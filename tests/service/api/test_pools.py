@@ -35,7 +35,8 @@ def test_a_patch_changes_only_what_it_names(admin: httpx.Client, pool: str) -> N
 
 def test_changes_at_the_same_time_are_all_kept(admin: httpx.Client, pool: str) -> None:
     path = f"/v1/pools/{pool}"
-    wanted: dict[str, Any] = {"click_floor": 0.7, "holdout": 0.25, "explore": 0.125, "slots": 3}
+    wanted: dict[str, Any] = {"click_floor": 0.7, "explore": 0.125, "slots": 3}
+    wanted["holdout"] = {"share": 0.25, "shows": "random"}
     with ThreadPoolExecutor(8) as threads:
         answers = [threads.submit(admin.patch, path, json={one: wanted[one]}) for one in wanted]
         answers.append(threads.submit(admin.patch, f"{path}/links/l1", json={"title": "sale"}))

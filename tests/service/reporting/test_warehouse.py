@@ -200,8 +200,9 @@ def check_figures(service: Service, folder: Path) -> None:
         for one in report.links
     ]
     activity = service.reporter.activity("home", T0 // DAY_US * DAY_US, DAY_US)
+    named = {"policy": "chosen", "own": "own", "holdout": "random"}
     assert sorted(funnel) == sorted(
-        (span.start_us, span.group, span.views, span.clicks, span.sales, span.revenue_micros)
+        (span.start_us, named[span.group], span.views, span.clicks, span.sales, span.revenue_micros)
         for span in activity.spans
     )
 
@@ -295,7 +296,7 @@ def test_columns_have_what_was_stored(store: SqliteStore, folder: Path) -> None:
         {"link_id": "l2", "position": 2, "probability": 0.5},
     ]
     assert dict(one["visitor"]) == {"country": "DE", "device": "Ä"}
-    assert (one["holdout"], one["key_id"], empty["links"]) == (True, "k", [])
+    assert (one["page_group"], one["key_id"], empty["links"]) == ("random", "k", [])
     assert one["issued"].timestamp() == T0 / SECOND_US
     assert str(one["issued_day"]) == "2023-11-14"
     kinds = [(row["type"], row["amount_micros"], row["invalid"]) for row in rows["events"]]
@@ -507,7 +508,7 @@ def test_what_is_not_this_export_is_refused(
     written = cursor.read_bytes()
     for content, error, message in [
         (b"{", UnsupportedState, "is damaged"),
-        (written.replace(b'"format":1', b'"format":2'), UnsupportedState, "has export format 2"),
+        (written.replace(b'"format":2', b'"format":3'), UnsupportedState, "has export format 3"),
         (written.replace(b'"home ', b'"shop '), InvalidInput, "it has rows of another"),
         (None, MissingData, "put that file back"),
     ]:

@@ -123,6 +123,15 @@ def click_secrets(keys: Iterable[KeyRecord]) -> dict[str, bytes]:
     return {key.key_id: bytes.fromhex(key.key_hash) for key in found}
 
 
+def group_secret(keys: Iterable[KeyRecord], pool_id: str) -> bytes:
+    """Return the secret from which the groups of a pool's visitors follow.
+
+    It is the same for every process on the store, and a new click secret does not change it.
+    """
+    oldest = next(iter(click_secrets(keys).values()), b"")
+    return hmac.digest(oldest, f"slotwise groups 1 {pool_id}".encode(), "sha256")
+
+
 #     <secret id>.<key id>.<session id>.<started, s>.<ends, s>.<HMAC-SHA-256, hex>
 #
 # A session is signed with a secret of the store, so every process on the same store can read it and

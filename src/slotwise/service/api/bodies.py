@@ -18,6 +18,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from slotwise.errors import InvalidInput
 from slotwise.features import MAX_FEATURES
+from slotwise.player.own_page import MAX_KEY
 from slotwise.service import limits
 from slotwise.service.records import to_time
 
@@ -66,6 +67,17 @@ SlotWeights = Annotated[
     ),
 ]
 Slots = Annotated[int, Meta(ge=1, le=limits.MAX_SLOTS, description="How many links a page has")]
+
+
+VisitorKey = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=MAX_KEY,
+        description="Any text that identifies the visitor to you: the same visitor then stays in "
+        "the same group (chosen, own or random pages). It is neither stored nor logged",
+    ),
+]
 
 
 class Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -151,6 +151,7 @@ class ServiceContext:
         """Read the secrets again, after another process has made or revoked one."""
         secrets = click_secrets(self.service.directory.keys())
         self.signer.renew(secrets)
+        self.service.decider.renew_secrets()
         self.session_signer = self._new_session_signer(secrets)
 
     def _new_session_signer(self, secrets: Mapping[str, bytes]) -> SessionSigner:

@@ -10,7 +10,16 @@ import msgspec
 from msgspec import Meta
 
 from slotwise.errors import InvalidInput, UnknownDecision
-from slotwise.service.api.bodies import Id, Pins, Slots, Strict, Visitor, answer_type, as_answer
+from slotwise.service.api.bodies import (
+    Id,
+    Pins,
+    Slots,
+    Strict,
+    Visitor,
+    VisitorKey,
+    answer_type,
+    as_answer,
+)
 from slotwise.service.api.context import Operations, Request, ServiceContext
 from slotwise.service.api.page_json import DecideAnswer
 from slotwise.service.http.exchange import Answer
@@ -32,6 +41,7 @@ class DecideBody(Strict, frozen=True, kw_only=True):
     pin: Pins = ()
     slots: Slots | None = None
     visitor: Visitor = msgspec.field(default_factory=dict)
+    visitor_key: VisitorKey | None = None
     decision_id: (
         Annotated[Id, Meta(description="An id of your own, so that a retry is safe")] | None
     ) = None
@@ -39,10 +49,12 @@ class DecideBody(Strict, frozen=True, kw_only=True):
 
 def _requested(body: DecideBody) -> PageRequest:
     pin = [compose(Pin, one) for one in body.pin]
-    return body.exclude, pin, body.slots, body.decision_id, body.visitor
+    return body.exclude, pin, body.slots, body.decision_id, body.visitor, body.visitor_key
 
 
-PageRequest = tuple[Sequence[str], Sequence[Pin], int | None, str | None, Mapping[str, Any]]
+PageRequest = tuple[
+    Sequence[str], Sequence[Pin], int | None, str | None, Mapping[str, Any], str | None
+]
 _NOTHING_REQUESTED = _requested(DecideBody())
 
 
@@ -83,7 +95,7 @@ async def make_decision(
 ) -> DecisionRecord:
     """Choose a page that counts as shown, or refuse what is requested."""
     service = context.service
-    asked = (pool_id, context.clock_us(), *requested, caller)
+    asked = (pool_id, context.clock_us(), *requested[:5], caller, requested[5])
     try:
         decision = service.decider.decide_at_once(*asked)
         if decision is None:

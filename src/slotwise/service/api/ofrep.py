@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from slotwise.player.own_page import MAX_KEY
 from slotwise.service.api.bodies import Visitor, destination_host
 from slotwise.service.api.context import Operations, Request, ServiceContext
 from slotwise.service.api.decide import make_decision
@@ -66,7 +67,7 @@ class FlagEvaluation(msgspec.Struct, frozen=True):
 
     key: str
     reason: Literal["TARGETING_MATCH", "SPLIT", "DEFAULT"]
-    variant: Literal["policy", "holdout", "fallback"]
+    variant: Literal["policy", "own", "holdout", "fallback"]
     value: EvaluatedPage
 
 
@@ -78,7 +79,7 @@ class FlagFailure(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     key: str = ""
 
 
-_REASONS = {"policy": "TARGETING_MATCH", "holdout": "SPLIT", "fallback": "DEFAULT"}
+_REASONS = {"policy": "TARGETING_MATCH", "own": "SPLIT", "holdout": "SPLIT", "fallback": "DEFAULT"}
 _FLAG = [{"$ref": REFERENCE.format(name=one.__name__)} for one in (FlagEvaluation, FlagFailure)]
 
 
@@ -122,6 +123,11 @@ def _cors(context: ServiceContext, request: Request) -> Headers:
     return (vary, (b"access-control-allow-origin", origin), exposed)
 
 
+def _visitor_key(said: Mapping[str, Any]) -> str | None:
+    """Return what identifies the visitor, so that his group stays the same; None if nothing."""
+    return said.get(TARGETING_KEY, "")[:MAX_KEY] or None
+
+
 _DECLARED: dict[str, Any] = {
     "meter": None,
     "before_body": check_page_key,
@@ -149,11 +155,12 @@ async def evaluate_flag(context: ServiceContext, request: Request) -> Answer:
     pool_id, caller = request.path_values["pool_id"], request.caller()
     if not is_id(pool_id):
         raise UnknownPool(f"there is no pool {pool_id[:80]!r}")
-    visitor = _visitor(context, pool_id, _checked_context(request))
+    said = _checked_context(request)
+    visitor, key = _visitor(context, pool_id, said), _visitor_key(said)
     if request.key is not None and request.key.pool_id:
-        made, page = await make_proposal(context, pool_id, None, visitor, caller)
+        made, page = await make_proposal(context, pool_id, None, visitor, caller, key)
     else:
-        made = await make_decision(context, pool_id, ((), (), None, None, visitor), caller)
+        made = await make_decision(context, pool_id, ((), (), None, None, visitor, key), caller)
         page = context.page_writer.write(made)
     return Answer(_evaluation(made, page), headers=_cors(context, request))
 
@@ -191,7 +198,8 @@ async def evaluate_flags(context: ServiceContext, request: Request) -> Answer:
         try:
             if isinstance(visitor, RequestProblem):
                 raise visitor
-            flags.append(_evaluation(*await make_proposal(context, pool_id, None, visitor, caller)))
+            asked = (pool_id, None, visitor, caller, _visitor_key(said))
+            flags.append(_evaluation(*await make_proposal(context, *asked)))
         except UnknownPool:  # archived meanwhile
             continue
         except RequestProblem as problem:

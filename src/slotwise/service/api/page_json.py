@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from slotwise.service.access.tokens import MAX_SIGNED_TOGETHER, TokenSigner
-from slotwise.service.records import DecisionRecord, FloorState, ShownLink
+from slotwise.service.records import DecisionRecord, FloorState, PageGroup, ShownLink
 from slotwise.service.service import Service
 
 _MAX_PLACED = 20_000
@@ -46,6 +46,7 @@ class DecideAnswer(msgspec.Struct, frozen=True):
     policy: str
     policy_version: int
     holdout: bool
+    group: Annotated[PageGroup, Meta(description="Chosen links, the own page, or random links")]
     fallback: bool
     fallback_reason: str
     floor: FloorState
@@ -61,8 +62,8 @@ class _VersionTexts:
         self.placed: dict[ShownLink, tuple[bytes, str]] = {}
         """The JSON of a link at a position of the page, with `_TOKEN` for the head of its token,
         and its place in the pool."""
-        self.heads: dict[tuple[FloorState, bool, str], bytes] = {}
-        """What precedes the links, by the floor's state, holdout and fallback."""
+        self.heads: dict[tuple[FloorState, bool, bool, str], bytes] = {}
+        """What precedes the links, by the floor's state, group and fallback."""
 
 
 class PageWriter:
@@ -84,7 +85,9 @@ class PageWriter:
             written = [*map(texts.placed.__getitem__, shown)]
         except KeyError:
             written = [self._placed(texts, pool_id, link) for link in shown]
-        head = texts.heads.get((decision.floor, decision.holdout, decision.fallback))
+        head = texts.heads.get(
+            (decision.floor, decision.holdout, decision.is_own, decision.fallback)
+        )
         if head is None:
             head = self._head(texts, decision)
         # Ids are made of characters that JSON leaves alone.
@@ -106,10 +109,11 @@ class PageWriter:
     def _head(self, texts: _VersionTexts, decision: DecisionRecord) -> bytes:
         """Write what is between the time and the links; few such texts occur in a version."""
         policy, fallback, floor = decision.policy, decision.fallback, decision.floor
-        chosen_by = (policy, decision.policy_version, decision.holdout, bool(fallback), fallback)
-        text = _encode(DecideAnswer("", "", "", *chosen_by, floor, []))[len(_START) : -2]
+        chosen_by = (policy, decision.policy_version, decision.holdout, decision.group)
+        why = (bool(fallback), fallback)
+        text = _encode(DecideAnswer("", "", "", *chosen_by, *why, floor, []))[len(_START) : -2]
         if len(texts.heads) < _MAX_HEADS:
-            texts.heads[floor, decision.holdout, fallback] = text
+            texts.heads[floor, decision.holdout, decision.is_own, fallback] = text
         return text
 
     def _texts_of(self, pool_id: str, version: int) -> _VersionTexts:

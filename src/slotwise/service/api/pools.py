@@ -38,6 +38,7 @@ from slotwise.service.http.problems import FieldError, RequestProblem
 from slotwise.service.http.routing import links_to
 from slotwise.service.records import (
     EQUAL_SLOTS,
+    HoldoutPage,
     Pin,
     PoolSettings,
     compose,
@@ -60,7 +61,6 @@ ClickWindow = Annotated[
 RevenueWindow = Annotated[
     WindowSeconds, Meta(description="Seconds after the page view in which a sale counts")
 ]
-Holdout = Annotated[float, Meta(ge=0, le=1, description="Share of uniformly random pages")]
 Explore = Annotated[float, Meta(ge=0, le=1, description="Share of random links on every page")]
 Hosts = Annotated[
     tuple[Host, ...],
@@ -96,6 +96,32 @@ class MoneyBody(Strict, frozen=True, kw_only=True):
     currency: Currency
 
 
+Share = Annotated[float, Meta(ge=0, le=1)]
+
+
+class HoldoutBody(Strict, frozen=True, kw_only=True):
+    """Pages that are not chosen, for comparison."""
+
+    share: Annotated[Share, Meta(description="Their share of page views")]
+    shows: Annotated[
+        HoldoutPage, Meta(description="What they show: the own page, or random links")
+    ] = "random"
+
+
+Holdout = Annotated[
+    HoldoutBody | Share,
+    Meta(
+        description="Pages that are not chosen, for comparison. A number is the share of pages "
+        "with random links"
+    ),
+]
+Keep = Annotated[
+    Annotated[float, Meta(ge=0, lt=1)] | None,
+    Meta(
+        description="The promise: revenue is at least this share of what the own page alone would "
+        "have earned. slotwise chooses few pages at first and more as they prove better"
+    ),
+]
 MaxRevenue = Annotated[
     MoneyBody, Meta(description="The most that one click can earn; larger amounts are clipped")
 ]
@@ -118,9 +144,10 @@ class PoolBody(Strict, frozen=True, kw_only=True):
     click_window_s: ClickWindow = 1800
     revenue_window_s: RevenueWindow = 86400
     policy: PolicyBody = PolicyBody(name=default_policy().name)
-    holdout: Holdout = 0.0
+    holdout: Holdout = HoldoutBody(share=0.0)
     explore: Explore = 0.0
     own_page: Order = ()
+    keep: Keep = None
     pins: Pins = ()
     features: Features = msgspec.field(default_factory=dict)
     slot_weights: SlotWeights = "learn"
@@ -155,6 +182,8 @@ def body_of(pool: PoolSettings) -> PoolBody:
         pool,
         max_revenue=MoneyBody(amount_micros=pool.max_revenue_micros, currency=pool.currency),
         policy=PolicyBody(name=pool.policy, settings=pool.policy_settings),
+        holdout=HoldoutBody(share=pool.holdout, shows=pool.holdout_shows),
+        keep=pool.keep or None,
         pins=tuple(compose(PinBody, pin) for pin in pool.pins),
         slot_weights=_told_weights(pool),
         until=to_time(pool.until_us) if pool.until_us else None,
@@ -176,7 +205,9 @@ def _asked_weights(weights: Any) -> tuple[float, ...]:
 
 def _settings_of(pool_id: str, body: PoolBody) -> PoolSettings:
     """Return the settings to store for a body; the inverse of `body_of`."""
-    kinds = body.features.items()
+    kinds, holdout = body.features.items(), body.holdout
+    if not isinstance(holdout, HoldoutBody):
+        holdout = HoldoutBody(share=holdout)
     return compose(
         PoolSettings,
         body,
@@ -185,6 +216,9 @@ def _settings_of(pool_id: str, body: PoolBody) -> PoolSettings:
         features={name: kind if isinstance(kind, str) else list(kind) for name, kind in kinds},
         max_revenue_micros=body.max_revenue.amount_micros,
         currency=body.max_revenue.currency,
+        holdout=holdout.share,
+        holdout_shows=holdout.shows,
+        keep=body.keep or 0.0,
         policy=body.policy.name,
         policy_settings=body.policy.settings,
         pins=tuple(compose(Pin, pin) for pin in body.pins),
@@ -242,9 +276,10 @@ EXAMPLE = {
     "click_window_s": 1800,
     "revenue_window_s": 86400,
     "policy": {"name": "paced-bayes", "settings": {}},
-    "holdout": 0.05,
+    "holdout": {"share": 0.05, "shows": "own"},
     "explore": 0.02,
     "own_page": ["l1", "l2"],
+    "keep": 0.95,
     "pins": [],
     "allowed_hosts": ["shop.example"],
     "features": {"device": ["phone", "desktop"], "country": "text", "returning": "bool"},

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from slotwise.errors import InvalidInput
 from slotwise.features import TEXT
-from slotwise.service.api.bodies import Slots, Strict, Visitor, destination_host
+from slotwise.service.api.bodies import Slots, Strict, Visitor, VisitorKey, destination_host
 from slotwise.service.api.context import Operations, Request, ServiceContext
 from slotwise.service.api.page_json import DecideAnswer
 from slotwise.service.deciding.decider import PROPOSED_US
@@ -58,6 +58,7 @@ class PageBody(Strict, frozen=True, kw_only=True):
 
     visitor: Visitor = msgspec.field(default_factory=dict)
     hints: PageHints = PageHints()
+    visitor_key: VisitorKey | None = None
 
 
 class PageAnswer(DecideAnswer, frozen=True):
@@ -141,7 +142,8 @@ async def propose_page(context: ServiceContext, request: Request) -> Answer:
     """Choose a page that becomes a view once it was seen."""
     slots, visitor = request.query.slots, _visitor(context, request)
     pool_id = request.path_values["pool_id"]
-    _, page = await make_proposal(context, pool_id, slots, visitor, request.caller())
+    key = (request.body or _NOTHING_SAID).visitor_key
+    _, page = await make_proposal(context, pool_id, slots, visitor, request.caller(), key)
     return Answer(page, headers=_allowed_origin(context, request))
 
 
@@ -151,10 +153,11 @@ async def make_proposal(
     slots: int | None,
     visitor: Mapping[str, Any],
     caller: str,
+    visitor_key: str | None = None,
 ) -> tuple[DecisionRecord, bytes]:
     """Choose a page that becomes a view once it was seen; return it also as JSON."""
     service = context.service
-    asked = (pool_id, context.clock_us(), slots, visitor)
+    asked = (pool_id, context.clock_us(), slots, visitor, visitor_key)
     try:
         if service.decider.proposes_at_once(pool_id, slots, visitor):
             proposed = service.decider.propose(*asked)

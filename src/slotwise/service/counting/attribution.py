@@ -37,7 +37,8 @@ CLICKS: Level = 0
 REVENUE: Level = 1
 LEVELS: tuple[Level, ...] = (CLICKS, REVENUE)
 
-Group = Literal["policy", "holdout"]
+Group = Literal["policy", "own", "holdout"]
+"""The groups in which pages are counted: chosen ones, own pages, and random ones."""
 
 
 class StoredClick(msgspec.Struct, frozen=True, gc=False):
@@ -119,6 +120,11 @@ FloorKey = tuple[str, str, float, int, int]
 it was set."""
 
 
+ComparedKey = tuple[Group, int, float, float]
+"""Pages of a group since the own page was last changed: that time, and the shares of chosen and of
+own pages with which the group was drawn."""
+
+
 class Counters(msgspec.Struct, frozen=True, kw_only=True):
     """Every counter of a pool, or an increment to them."""
 
@@ -127,7 +133,9 @@ class Counters(msgspec.Struct, frozen=True, kw_only=True):
     visitors: dict[tuple[Group, str, str], PageCounters] = msgspec.field(default_factory=dict)
     """Pages of visitors by group, feature and value, from the segment of the decision."""
     delivered: dict[FloorKey, PageCounters] = msgspec.field(default_factory=dict)
-    """Clicks of pages by the floor they were shown under, without the holdout's."""
+    """Clicks of chosen and own pages by the floor they were shown under."""
+    compared: dict[ComparedKey, PageCounters] = msgspec.field(default_factory=dict)
+    """Pages that might have been the own page: the evidence of the comparison with it."""
 
 
 ACCEPTED = Outcome(outcome="accepted")

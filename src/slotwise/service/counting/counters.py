@@ -15,6 +15,7 @@ from msgspec.structs import astuple, replace
 from slotwise.service.counting.attribution import (
     CLICKS,
     LEVELS,
+    ComparedKey,
     Counters,
     FloorKey,
     Group,
@@ -30,13 +31,16 @@ Sums = TypeVar("Sums", LinkCounters, PageCounters)
 
 _link_id = attrgetter("link_id")
 
+OWING_GROUPS: tuple[Group, ...] = ("policy", "own")
+"""The groups whose clicks count for the floor."""
 SHARE_UNIT = 10_000
 """Page revenue is squared as a whole number of 1/10,000 of `max_revenue_micros`."""
 
 
 def group_of(view: View) -> Group:
     """Return the group in which a view is counted."""
-    return "holdout" if view.decision.holdout else "policy"
+    decision = view.decision
+    return "own" if decision.is_own else "holdout" if decision.holdout else "policy"
 
 
 def count_settled(
@@ -44,17 +48,22 @@ def count_settled(
     level: Level,
     counted_from_us: Mapping[str, int],
     floors: Iterable[FloorKey] = (),
+    compared_us: int | None = None,
 ) -> Counters:
     """Sum up views that are settled at this level; their clicks also for each of `floors`.
+
+    Views issued since `compared_us` also count for the comparison with the own page.
 
     `counted_from_us` has, for links whose statistics were reset, the time before which views
     no longer count. Pages are not reset.
     """
-    shown: dict[Group, list[str]] = {"policy": [], "holdout": []}
+    shown: dict[Group, list[str]] = {"policy": [], "own": [], "holdout": []}
     sums: Counter[tuple[Group, str]] = Counter()
     pages: Counter[tuple[Group, int, int]] = Counter()
     """Pages by group, outcome and `max_revenue_micros`: few such keys occur."""
     visitors: Counter[tuple[tuple[Group, str, str], int, int]] = Counter()
+    compared: Counter[tuple[ComparedKey, int, int]] = Counter()
+    since_us = _FOREVER if compared_us is None else compared_us
     for view in views:
         decision, group = view.decision, group_of(view)
         issued_us, most = decision.issued_us, decision.max_revenue_micros
@@ -71,6 +80,9 @@ def count_settled(
                 if issued_us >= counted_from_us.get(link_id, 0):
                     sums[group, link_id] += outcome
         pages[group, total, most] += 1
+        if decision.own_share > 0.0 and issued_us >= since_us:
+            key = (group, since_us, decision.chosen_share, decision.own_share)
+            compared[key, total, most] += 1
         for feature, label in decision.segment.items():
             visitors[(group, feature, label), total, most] += 1
     links = {
@@ -81,7 +93,10 @@ def count_settled(
         for link_id, n_shown in Counter(all_shown).items()
     }
     counters = Counters(
-        links=links, pages=_page_sums(pages, level), visitors=_page_sums(visitors, level)
+        links=links,
+        pages=_page_sums(pages, level),
+        visitors=_page_sums(visitors, level),
+        compared=_page_sums(compared, level),
     )
     if level == CLICKS and floors:
         return replace(counters, delivered=_delivered(views, floors, counters))
@@ -100,9 +115,11 @@ def _delivered(
             is_all = len(shown) == len(views)
             counted_since[since_us] = counted if is_all else count_settled(shown, CLICKS, {})
         since = counted_since[since_us]
-        of_all = since.pages.get("policy", PageCounters())
-        of_segment = since.visitors.get(("policy", feature, value), PageCounters())
-        delivered[key] = of_segment if feature else of_all
+        delivered[key] = PageCounters()
+        for group in OWING_GROUPS:
+            of_all = since.pages.get(group, PageCounters())
+            of_segment = since.visitors.get((group, feature, value), PageCounters())
+            delivered[key] = sum_counters(delivered[key], of_segment if feature else of_all)
     return delivered
 
 
@@ -128,14 +145,23 @@ def count_late(views: Iterable[View], counted_from_us: Mapping[str, int]) -> Cou
 
 
 def count_purged(
-    views: Sequence[View], counted_from_us: Mapping[str, int], floors: Iterable[FloorKey]
+    views: Sequence[View],
+    counted_from_us: Mapping[str, int],
+    floors: Iterable[FloorKey],
+    compared_us: int | None,
 ) -> Counters:
     """Sum up what views that are folded at every level have added to the counters."""
     counters = count_late(views, counted_from_us)
     learned = [view for view in views if view.decision.learned]
     for level in LEVELS:
-        counters = add_counters(counters, count_settled(learned, level, counted_from_us, floors))
+        counted = count_settled(learned, level, counted_from_us, floors, compared_us)
+        counters = add_counters(counters, counted)
     return counters
+
+
+def compared_since(counters: Counters) -> int | None:
+    """Return since when pages are compared with the own page; None if no page is."""
+    return next((since_us for _, since_us, *_ in counters.compared), None)
 
 
 def has_late_event(view: View) -> bool:

@@ -22,6 +22,8 @@ from msgspec.structs import replace
 
 from slotwise.errors import InvalidInput
 from slotwise.features import KnownVisitor
+from slotwise.player.own_page import visitor_number
+from slotwise.selection.promise import GROUPS, OWN, RANDOM
 from slotwise.service.deciding.installed_version import (
     AveragedVersion,
     InstalledVersion,
@@ -218,7 +220,8 @@ class ShownSince:
 
 N_THREADS = 4
 
-_Pages = tuple[PageMix, PageMix | HoldoutMix]
+_Pages = tuple[PageMix, PageMix, PageMix | HoldoutMix]
+"""A chosen page, the own page and a random one; where a group has no pages, another page."""
 
 
 class _Asked(NamedTuple):
@@ -249,6 +252,9 @@ class Decider:
         self._asked_last: dict[str, _Asked] = {}
         """The last request of each key without constraints, which is usually repeated."""
         self.by_id = DecisionsById(store, committer)
+        self.group_secret: Callable[[str], bytes] = str.encode
+        """Returns the secret from which the groups of a pool's visitors follow."""
+        self._secrets: dict[str, bytes] = {}
         self._renewing = Lock()
         self._hard_shown: dict[str, Counter[str]] = {}
         """By pool and rule with a hard budget, the slots of its links since the start."""
@@ -313,8 +319,11 @@ class Decider:
         decision_id: str | None = None,
         visitor: Mapping[str, Any] = NOTHING_SAID,
         key_id: str = "",
+        visitor_key: str | None = None,
     ) -> DecisionRecord:
         """Choose a page from the present version and queue it for the next commit. Reading.
+
+        Visitors with the same `visitor_key` get pages of the same group; the key is not stored.
 
         A repeated request with the same `decision_id` gets the same page, also when both are
         concurrent; a different request with that id raises `Conflict`. Retired links may be
@@ -323,10 +332,11 @@ class Decider:
         """
         self.renew(pool_id, now_us)
         asked = self._asked(pool_id, exclude, pin, slots, visitor, key_id)
+        number = self._number(pool_id, visitor_key)
         if decision_id is None:
-            return self._decide(asked, now_us, None)
+            return self._decide(asked, now_us, None, number)
         made = self.by_id.find_or_make(
-            decision_id, lambda: self._decide(asked, now_us, decision_id)
+            decision_id, lambda: self._decide(asked, now_us, decision_id, number)
         )
         return self._same(made, asked)
 
@@ -340,6 +350,7 @@ class Decider:
         decision_id: str | None = None,
         visitor: Mapping[str, Any] = NOTHING_SAID,
         key_id: str = "",
+        visitor_key: str | None = None,
     ) -> DecisionRecord | None:
         """Decide as `decide` does, or return None where memory alone is not enough. Quick.
 
@@ -351,14 +362,28 @@ class Decider:
         if decision_id is None and slots is None and not (exclude or pin or visitor):
             last = self._asked_last.get(key_id)
             if last is not None and last.installed is self._installed.get(pool_id):
-                return self._decide(last, now_us, None)
+                number = None if visitor_key is None else self._number(pool_id, visitor_key)
+                return self._decide(last, now_us, None, number)
         asked = self._asked(pool_id, exclude, pin, slots, visitor, key_id)
         if decision_id is not None:
             known = self.by_id.recent(decision_id)
             return None if known is None else self._same(known, asked)
         if not asked.installed.has_pages_for(asked.constraints):
             return None
-        return self._decide(asked, now_us, None)
+        return self._decide(asked, now_us, None, self._number(pool_id, visitor_key))
+
+    def _number(self, pool_id: str, visitor_key: str | None) -> float | None:
+        """Return the number that decides the group of a visitor; None to draw one."""
+        if visitor_key is None:
+            return None
+        secret = self._secrets.get(pool_id)
+        if secret is None:
+            secret = self._secrets[pool_id] = self.group_secret(pool_id)
+        return visitor_number(secret, visitor_key)
+
+    def renew_secrets(self) -> None:
+        """Derive the secrets of pools again, after a key of the store changed."""
+        self._secrets = {}
 
     def close(self) -> None:
         """Finish the decisions of other threads."""
@@ -372,6 +397,7 @@ class Decider:
         now_us: int,
         slots: int | None = None,
         visitor: Mapping[str, Any] = NOTHING_SAID,
+        visitor_key: str | None = None,
     ) -> DecisionRecord:
         """Choose a page that becomes a view only when `record_view` is called.
 
@@ -379,9 +405,9 @@ class Decider:
         """
         self.renew(pool_id, now_us)
         asked = self._asked(pool_id, (), (), slots, visitor)
-        pages = self._pages(asked)
+        pages, number = self._pages(asked), self._number(pool_id, visitor_key)
         with self._lock:
-            decision = self._draw_within_budget(asked, pages, now_us, None)
+            decision = self._draw_within_budget(asked, pages, now_us, None, number)
             slots_of = self._hard_slots(asked.installed, decision)
             if any(slots_of.values()):
                 waiting = self._proposed.setdefault(pool_id, {})
@@ -450,10 +476,12 @@ class Decider:
             self._asked_last[key_id] = asked
         return asked
 
-    def _decide(self, asked: _Asked, now_us: int, decision_id: str | None) -> DecisionRecord:
+    def _decide(
+        self, asked: _Asked, now_us: int, decision_id: str | None, number: float | None
+    ) -> DecisionRecord:
         pages = asked.pages or self._pages(asked)
         with self._lock:
-            decision = self._draw_within_budget(asked, pages, now_us, decision_id)
+            decision = self._draw_within_budget(asked, pages, now_us, decision_id, number)
             self._count_shown(decision)
             if decision_id is not None:
                 self.by_id.remember(decision)
@@ -461,15 +489,20 @@ class Decider:
         return decision
 
     def _draw_within_budget(
-        self, asked: _Asked, pages: _Pages, now_us: int, decision_id: str | None
+        self,
+        asked: _Asked,
+        pages: _Pages,
+        now_us: int,
+        decision_id: str | None,
+        number: float | None,
     ) -> DecisionRecord:
         """Draw a page within the hard budgets, and count it; the caller has the lock."""
-        decision = self._draw(asked, pages, now_us, decision_id)
+        decision = self._draw(asked, pages, now_us, decision_id, number)
         while asked.installed.hard and (spent := self._spent(asked.installed, decision)):
             # Rare: the budget of a rule is spent, and its links are left out from now on.
             asked = asked._replace(installed=self._install_again(asked.installed, now_us, spent))
             pages = self._pages(asked)
-            decision = self._draw(asked, pages, now_us, decision_id)
+            decision = self._draw(asked, pages, now_us, decision_id, number)
         return decision
 
     @staticmethod
@@ -526,21 +559,29 @@ class Decider:
 
     @staticmethod
     def _pages(asked: _Asked) -> _Pages:
-        """Return the pages to draw from: the policy's, and a random one for the holdout."""
+        """Return the pages of each group to draw from."""
         installed, constraints = asked.installed, asked.constraints
-        page = installed.page(constraints)
-        return page, installed.holdout_page(
-            constraints
-        ) if installed.pool.settings.holdout else page
+        page, has_random = installed.page(constraints), installed.groups.shares.random > 0.0
+        random = installed.holdout_page(constraints) if has_random else page
+        return page, page.own_page or page, random
 
     def _draw(
-        self, asked: _Asked, pages: _Pages, now_us: int, decision_id: str | None
+        self,
+        asked: _Asked,
+        pages: _Pages,
+        now_us: int,
+        decision_id: str | None,
+        number: float | None,
     ) -> DecisionRecord:
         """Draw a page; the caller has the lock."""
         installed, _, text, known, key_id, _ = asked
         pool = installed.pool.settings
-        holdout = pool.holdout > 0 and self._rng.random() < pool.holdout
-        page = pages[holdout]
+        chosen_share, own_share, _ = installed.groups.shares
+        group = 0
+        if chosen_share < 1.0:
+            number = 1.0 - self._rng.random() if number is None else number
+            group = GROUPS.index(installed.groups.shares.group(number))
+        page = pages[group]
         shown, random_order = page.draw(self._rng)
         new_id = decision_id or new_decision_id(now_us)
         click_closes_us = now_us + pool.click_window_s * SECOND_US
@@ -564,12 +605,15 @@ class Decider:
             known.values,
             known.segment,
             random_order,
-            holdout,
+            group == RANDOM,  # holdout
             page.fallback,
             text,  # asked
             0,  # stored_us
             True,  # learned
             key_id,
+            group == OWN,  # is_own
+            chosen_share,
+            own_share,
         )
 
     def _count_shown(self, decision: DecisionRecord) -> None:

@@ -23,11 +23,13 @@ from slotwise.player.slots import SlotPositions
 from slotwise.policies import Estimates
 from slotwise.policies.rest_of_page import solve_rest
 from slotwise.selection.page_rules import PageRules
-from slotwise.selection.page_within_rules import best_within, solve_within
+from slotwise.selection.page_within_rules import solve_within
+from slotwise.selection.promise import Shares
 from slotwise.service.counting.rates import floor_report
 from slotwise.service.deciding.page_mix import (
     HoldoutMix,
     KnownVisitors,
+    PageGroups,
     PageMix,
     VisitorMixes,
     VisitorPage,
@@ -35,7 +37,7 @@ from slotwise.service.deciding.page_mix import (
 )
 from slotwise.service.deciding.page_request import NO_CONSTRAINTS, PageConstraints
 from slotwise.service.pool import slot_weights_of, slots_of_pool
-from slotwise.service.pool_version import EMPTY_POOL, POLICY_FAILED, Version
+from slotwise.service.pool_version import EMPTY_POOL, POLICY_FAILED, Version, group_shares
 from slotwise.service.records import SECOND_US, FloorState, PoolSettings, ShownLink
 
 _log = logging.getLogger(__name__)
@@ -98,6 +100,11 @@ class InstalledVersion:
         self._pool = self.pool.settings
         self._solving = Lock()
         self._places = {link_id: place for place, link_id in enumerate(self.link_ids)}
+        self.groups = PageGroups(
+            group_shares(self._pool, stored.promise),
+            self._places_of([one for one in self._pool.own_page if one in self._places]),
+            len(self.link_ids),
+        )
         self._scores = self.rates.revenue + (stored.shadow_price or 0.0) * self.rates.clicks
         rules = self.pool.rules(stored.paced_rules)
         self.spent = frozenset(spent)
@@ -133,7 +140,7 @@ class InstalledVersion:
         self._visitors = None
         if visitors is not None and not stored.fallback:
             self._visitors = VisitorMixes(
-                visitors, self.link_ids, self._pool, stored.floor, self.order
+                visitors, self.link_ids, self._pool, stored.floor, self.order, self.groups
             )
         self.known_visitors: KnownVisitors = KnownVisitors.of(
             self._pool, stored.words, before.known_visitors if before else None
@@ -143,7 +150,7 @@ class InstalledVersion:
         self._usual_constraints = self._completed(NO_CONSTRAINTS)
         with self._ruling:
             self._usual_page = self._pages[self._usual_constraints] = self._make_usual_page(now_us)
-        if self._pool.holdout:  # the first visitor of the holdout must not wait for it
+        if self.groups.shares.random:  # the first visitor of the holdout must not wait for it
             self.holdout_page(NO_CONSTRAINTS)
 
     def _make_usual_page(self, now_us: int) -> PageMix:
@@ -172,7 +179,7 @@ class InstalledVersion:
             is_quick = self._visitors is not None and self._visitors.is_quick
             return (is_quick and self._in_force is None) or constraints in self._pages
         return constraints in self._pages and (
-            not self._pool.holdout or constraints in self._holdout_pages
+            not self.groups.shares.random or constraints in self._holdout_pages
         )
 
     @property
@@ -320,9 +327,17 @@ class InstalledVersion:
         if not rest.links:
             return self._solve(constraints)
         probabilities = rest.at_random(rest.n_slots)
-        floor = self._floor_report(rest, probabilities)
-        of_policy = self.page(constraints).probabilities
-        return self._logged_page(rest, probabilities, floor, None, of_policy=of_policy)
+        floor, page = self._floor_report(rest, probabilities), self.page(constraints)
+        return PageMix(
+            rest.links,
+            probabilities,
+            floor,
+            pinned=rest.pinned,
+            propensities=page.logged,
+            min_propensity=page.min_propensity,
+            order=self._random_order,
+            groups=rest.groups,
+        )
 
     def _logged_page(
         self,
@@ -331,24 +346,27 @@ class InstalledVersion:
         floor: FloorState,
         scores: Floats | None,
         fallback: str = "",
-        of_policy: Floats | None = None,
     ) -> PageMix:
-        """Return a page that logs the propensities of policy and holdout together.
+        """Return a page that logs the propensities of all groups together, with its own page.
 
-        A visitor gets the holdout's page with the probability `holdout` and the policy's otherwise,
-        so a link's propensity is the weighted average of both, on either page.
+        The group of a page is random, so a link's propensity is the weighted average over chosen,
+        own and random pages, on a page of any group.
         """
-        propensities = probabilities if of_policy is None else of_policy
-        holdout = self._pool.holdout
-        if holdout and rest.links:
-            random_page = rest.at_random(round(float(probabilities.sum())))
-            propensities = (1.0 - holdout) * propensities + holdout * random_page
+        own = random = None
+        if rest.links:
+            n_slots = round(float(probabilities.sum()))
+            own = self.groups.own_page(rest.places, probabilities, n_slots, rest.ruled)
+            random = rest.at_random(n_slots) if self.groups.shares.random else None
+        propensities = self.groups.mixed(probabilities, own, random)
         n_pinned = len(set(rest.pinned.values()) & set(self._places))
         can_show_all = len(rest.links) + n_pinned == len(self.link_ids)
-        order = self.order if of_policy is None else self._random_order
         least = max(float(propensities.min(initial=1.0)) if can_show_all else 0.0, 0.0)
         drawn = (rest.links, probabilities, floor, scores, rest.pinned, fallback, propensities)
-        return PageMix(*drawn, least, None if fallback else order, rest.groups)
+        page = PageMix(*drawn, least, None if fallback else self.order, rest.groups)
+        if own is not None:
+            shown = (rest.links, own[0], self._floor_report(rest, own[0]), own[1], rest.pinned)
+            page.own_page = PageMix(*shown, "", propensities, least, None, rest.groups)
+        return page
 
     def _solve(self, constraints: PageConstraints) -> PageMix:
         """Solve the program again for the rest of the page; the caller holds `_ruling`."""
@@ -408,16 +426,12 @@ class InstalledVersion:
 
     def _fallback_page(self, rest: _Rest, reason: str) -> PageMix:
         """Return the pool's own page, completed in the order of registration."""
-        order = {link_id: rank for rank, link_id in enumerate(self._pool.own_page)}
-        ranks = [order.get(link_id, len(order) + k) for k, link_id in enumerate(rest.links)]
-        scores = 0.0 - np.array(ranks, np.float64)
-        probabilities = np.zeros(len(rest.links))
-        probabilities[np.argsort(-scores, kind="stable")[: rest.n_slots]] = 1.0
-        if rest.ruled is not None:
-            of_all = np.zeros(len(self.link_ids))
-            of_all[rest.places] = scores
-            switching(best_within)(rest.ruled.rules, of_all, of_all)
-            probabilities = rest.ruled.rules.probabilities[rest.places]
+        registered = 1.0 - np.arange(len(rest.links)) / max(len(rest.links), 1)
+        own = self.groups._replace(shares=Shares.of(0.0)).own_page(
+            rest.places, registered, rest.n_slots, rest.ruled
+        )
+        assert own is not None
+        probabilities, scores = own
         floor = self._floor_report(rest, probabilities)
         return self._logged_page(rest, probabilities, floor, scores, reason)
 

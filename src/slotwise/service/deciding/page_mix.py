@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 from slotwise.arrays import Floats, Links, Places
 from slotwise.compile import compiled, switching
 from slotwise.features import MAX_LENGTH, Features, KnownVisitor
+from slotwise.player.own_page import mixed, own_probabilities
 from slotwise.player.rules_in_force import RuledPage
 from slotwise.player.slots import SlotPositions
 from slotwise.selection.mix import INTEGRAL, Mix, explored, new_places, new_sums
+from slotwise.selection.promise import Shares
 from slotwise.selection.rounding import draw_by_groups, draw_page
 from slotwise.service.pool_version import PagesForVisitors
 from slotwise.service.records import FloorState, PoolSettings, ShownLink
@@ -70,6 +72,45 @@ class _Groups:
         return rng.permuted(self._places[pages], axis=1)
 
 
+class PageGroups(NamedTuple):
+    """The groups of pages of one version, and the links of its own page."""
+
+    shares: Shares
+    own: Links
+    """Places of the own page's links in the version, in their order."""
+    n_links: int
+
+    def own_page(
+        self, links: Links, chosen: Floats, n_slots: int, ruled: RuledPage | None
+    ) -> tuple[Floats, Floats] | None:
+        """Return probabilities and scores of the own page; None where no page is an own page.
+
+        `links` are the places of those that may fill `n_slots` slots, and `chosen` their
+        probabilities by the policy. Scores are in the order of the own page.
+        """
+        if not self.shares.own:
+            return None
+        place_of = np.full(self.n_links, -1)
+        place_of[links] = np.arange(len(links))
+        own = place_of[self.own]
+        own = own[own >= 0]
+        scores = chosen.copy()
+        scores[own] = 3.0 - np.arange(len(own)) / max(len(own), 1)
+        if ruled is None:
+            return own_probabilities(own, chosen, n_slots), scores
+        whole = np.zeros(self.n_links)
+        whole[links] = chosen
+        return own_probabilities(self.own, whole, n_slots, ruled=ruled)[links], scores
+
+    def mixed(
+        self, chosen: Floats, own: tuple[Floats, Floats] | None, random: Floats | None
+    ) -> Floats:
+        """Return the inclusion probabilities of a page of any group."""
+        if own is None and random is None:
+            return chosen
+        return mixed(self.shares, chosen, chosen if own is None else own[0], random)
+
+
 DrawnPage = tuple[tuple[ShownLink, ...], bool]
 """A page, and whether its links are in random order."""
 
@@ -105,6 +146,8 @@ class PageMix:
     ) -> None:
         self.floor = floor
         self.others = others
+        self.own_page: PageMix | None = None
+        """The own page of the same request, where some pages are own pages."""
         self.n_links = len(link_ids)
         self.min_propensity = min_propensity
         self.fallback = fallback
@@ -139,6 +182,11 @@ class PageMix:
     def probabilities(self) -> Floats:
         """The probability of each link, pinned ones not included."""
         return self._drawn_with.copy()
+
+    @property
+    def logged(self) -> Floats:
+        """What is logged for each link, pinned ones not included."""
+        return np.array(self._logged)
 
     @functools.cached_property
     def propensities(self) -> Mapping[str, float]:
@@ -265,8 +313,10 @@ class VisitorMixes:
         pool: PoolSettings,
         floor: FloorState,
         order: SlotPositions | None,
+        groups: PageGroups,
     ) -> None:
         self._pages = pages
+        self._groups = groups
         self._order = order
         self._link_ids = link_ids
         self._pool = pool
@@ -295,30 +345,39 @@ class VisitorMixes:
             else:
                 whole, expected = self._pages.page_within(places, ruled.rules)
                 probabilities = whole[links]
-            scores = self._pages.scores(links)
-        holdout = self._pool.holdout
-        random = None if ruled is None else ruled.at_random[links]
-        probabilities = explored_within(probabilities, self._pool.explore, random)
-        random_share = holdout * n_slots / len(links) if random is None else holdout * random
-        propensities = (1.0 - holdout) * probabilities + random_share if holdout else probabilities
+            scores, rate = self._pages.scores(links), self._pages.rate[0, links]
+            random = None if ruled is None else ruled.at_random[links]
+            probabilities = explored_within(probabilities, self._pool.explore, random)
+            own = self._groups.own_page(links, probabilities, n_slots, ruled)
+        holdout = self._groups.shares.random
+        by_chance = np.full(len(links), n_slots / len(links)) if random is None else random
+        propensities = self._groups.mixed(probabilities, own, by_chance if holdout else None)
         can_show_all = len(links) + len(pinned) >= len(self._link_ids)
         least = float(propensities.min(initial=1.0)) if can_show_all else 0.0
         is_held = probabilities > 0.0
         if random is not None and holdout:  # the holdout's probabilities differ between links
             is_held |= random > 0.0
+        if own is not None:
+            is_held |= own[0] > 0.0
         shown = np.flatnonzero(is_held)
-        return PageMix(
-            [self._link_ids[place] for place in links[shown].tolist()],
-            probabilities[shown],
-            replace(self._floor, expected=expected),
-            scores[shown],
-            pinned,
+        held = [self._link_ids[place] for place in links[shown].tolist()]
+        floor = replace(self._floor, expected=expected)
+        others = holdout * n_slots / len(links) if random is None else 0.0
+        make = functools.partial(
+            PageMix,
+            pinned=pinned,
             propensities=propensities[shown],
             min_propensity=max(least, 0.0),
-            order=self._order,
             groups=None if ruled is None else ruled.groups[links[shown]],
-            others=random_share if isinstance(random_share, float) else 0.0,
+            others=others,
         )
+        page = make(held, probabilities[shown], floor, scores[shown], order=self._order)
+        if own is not None:
+            clicks = expected + float((own[0] - probabilities) @ rate)
+            page.own_page = make(
+                held, own[0][shown], replace(floor, expected=clicks), own[1][shown]
+            )
+        return page
 
     def rates(self, visitor: Sequence[int], ruled: RuledPage | None) -> VisitorPage:
         """Return every link's expected outcomes for a visitor, and the page without constraints."""

@@ -55,6 +55,7 @@ def fold_pool(store: Store, committer: GroupCommitter, run: PoolRun, progress: P
     pool_id = run.pool_id
     folded = {level: progress.folded.get((pool_id, level), FOLD_START) for level in LEVELS}
     floors, uncounted = run.floors()
+    compared_us = run.pool.settings.own_page_us
     rounds = settled_rounds(store, pool_id, folded, progress.closed_until_us)
     n_folded = 0
     while batch := list(islice(rounds, FOLD_SIZE)):
@@ -73,8 +74,9 @@ def fold_pool(store: Store, committer: GroupCommitter, run: PoolRun, progress: P
                 after=folded[level],
                 until=fold_position(of_level[-1], level),
                 n_resets=progress.n_resets,
+                compared_us=compared_us,
                 increment=add_counters(
-                    count_settled(of_level, level, reset_times, floors),
+                    count_settled(of_level, level, reset_times, floors, compared_us or None),
                     before if level == CLICKS else Counters(),
                 ),
             )

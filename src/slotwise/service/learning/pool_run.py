@@ -47,11 +47,13 @@ from slotwise.service.learning.pool_player import (
     needs_rounds,
     subject_of,
 )
+from slotwise.service.learning.promise_progress import PromiseProgress
 from slotwise.service.learning.rule_goals import RuleProgress, ShownSince
 from slotwise.service.learning.version_pages import AveragePages, ForVisitors
 from slotwise.service.pool import Pool
 from slotwise.service.pool_version import (
     PagesForVisitors,
+    PromiseState,
     Shown,
     StoredVersion,
     Version,
@@ -342,6 +344,7 @@ class Draft(NamedTuple):
     within: RuledPage | None = None
     """What rules and dates of links allow on a page; None where nothing is restricted."""
     progress: RuleProgress = RuleProgress()
+    promise: PromiseState | None = None
 
 
 class PoolRun:
@@ -403,6 +406,7 @@ class PoolRun:
         self._delivered = DeliveredPages(pool.settings, {})
         self.progress = RuleProgress()
         """What the rules of the pool have delivered."""
+        self.promise = PromiseProgress()
 
     @classmethod
     def load(cls, reader: StoreReader, pool: Pool, seed: np.random.SeedSequence) -> PoolRun:
@@ -457,8 +461,10 @@ class PoolRun:
 
     @property
     def has_goals(self) -> bool:
-        """Whether a rule of the pool has a goal or a budget, whose bound changes continuously."""
-        return any(rule.has_goals for rule in self.pool.settings.rules)
+        """Whether a promise, a goal or a budget of the pool depends on the pages just shown."""
+        return self.pool.settings.keep > 0 or any(
+            rule.has_goals for rule in self.pool.settings.rules
+        )
 
     @property
     def counts_open_views(self) -> bool:
@@ -520,6 +526,11 @@ class PoolRun:
                 rates = dict(zip(known.link_ids, clicks, strict=True))
             self.progress.pace(pool, rates, now_us)
 
+    def count_groups(self, reader: StoreReader, now_us: int) -> None:
+        """Count the pages of each group, from which the share of chosen pages follows."""
+        with self.lock:
+            self.promise.count(reader, self.pool.settings, now_us)
+
     def recall_open_views(self, reader: StoreReader, closed_until_us: int) -> None:
         """Count the open views from the store."""
         with self.lock:
@@ -580,6 +591,9 @@ class PoolRun:
             pages = None
             if fed is not None and visitors is None:
                 pages = AveragePages(fed.player.move(fed.player.problem, fed.player.pool))
+            promise = None
+            if pool.settings.keep:
+                promise = self.promise.state(pool.settings, self.counters)
             return Draft(
                 pool=pool,
                 counters=self.counters,
@@ -597,6 +611,7 @@ class PoolRun:
                 sales_missing=self.early.sales_are_missing,
                 within=within,
                 progress=self.progress,
+                promise=promise,
             )
 
     def last_version(self) -> Version | None:

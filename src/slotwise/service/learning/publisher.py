@@ -231,6 +231,7 @@ def _stored_version(
         words=_words_with_floors(settings),
         slot_clicks=draft.slot_clicks,
         sales_missing=draft.sales_missing,
+        promise=draft.promise,
     )
 
 
@@ -361,6 +362,7 @@ class Publisher:
         """Make the next version, without blocking decisions, install it and store it."""
         with run.publishing:
             quotas = self._count_rules(run, now_us)
+            self._count_groups(run, now_us)
             draft = run.draft(self._take_shown(run), now_us)
             version = publish(draft, now_us, run.rng)._replace(quotas=quotas)
             learned = run.take(draft, version)
@@ -411,6 +413,12 @@ class Publisher:
             paced = [one for one in run.progress.paced if one.quota >= 0]
             return {one.name: shown.get(one.name, 0) + one.quota for one in paced}
         return {}
+
+    def _count_groups(self, run: PoolRun, now_us: int) -> None:
+        """Count the pages of each group of a pool with a promise, over all processes."""
+        if run.pool.settings.keep and self._may_store():
+            with suppress(StoreUnavailable), self._store.reading() as reader:
+                run.count_groups(reader, now_us)
 
     def _may_store(self) -> bool:
         """Return whether this process stores versions: it learns, and has read everything."""

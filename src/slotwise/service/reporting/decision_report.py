@@ -61,6 +61,8 @@ def report_decision(
             for name, value in decision.segment.items()
             if value in pool.segment_floors.get(name, ())
         ),
+        group=decision.group,
+        group_probability=decision.group_probability,
     )
 
 

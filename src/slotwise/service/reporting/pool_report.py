@@ -49,7 +49,7 @@ MAX_KIND_LINKS = 20_000
 """Kinds of visitors times links used for the frontier: about 0.2 s."""
 MOST_VIEWS = 1_000.0
 """No forecast is made if a lift needs more than this many times the present views."""
-GROUPS: tuple[Group, ...] = ("policy", "holdout")
+GROUPS: tuple[Group, ...] = ("policy", "own", "holdout")
 _UNCOUNTED = LinkCounters()
 
 
@@ -61,7 +61,7 @@ def report_pool(reader: StoreReader, pool: PoolSettings, installed: InstalledVer
     probability = installed.shares()
     links = []
     for link in reader.links(pool.pool_id):
-        counted = _both_groups(counters, link.link_id)
+        counted = _all_groups(counters, link.link_id)
         revenue = (counted.revenue_micros, counted.revenue_views, pool.max_revenue_micros)
         links.append(
             compose(
@@ -268,9 +268,9 @@ def share_rate(total: int, n_views: int, scale: int) -> RateReport:
     )
 
 
-def _both_groups(counters: Counters, link_id: str) -> LinkCounters:
-    policy, holdout = (counters.links.get((group, link_id), _UNCOUNTED) for group in GROUPS)
-    return sum_counters(policy, holdout)
+def _all_groups(counters: Counters, link_id: str) -> LinkCounters:
+    of_groups = (counters.links.get((group, link_id), _UNCOUNTED) for group in GROUPS)
+    return functools.reduce(sum_counters, of_groups)
 
 
 def report_group(group: Group, pages: PageCounters, pool: PoolSettings) -> GroupReport:
@@ -336,11 +336,12 @@ def report_lift(counters: Counters, pool: PoolSettings, times: float = 1.0) -> R
     Each of the two means may miss its interval with half of the failure probability. None until the
     lower bound of the holdout's revenue is above 0: before that, the ratio has no upper bound.
     """
-    if any(group not in counters.pages for group in GROUPS):
+    compared: tuple[Group, ...] = ("policy", "holdout")
+    if any(group not in counters.pages for group in compared):
         return None
     policy, holdout = (
         _page_revenue(counters.pages[group], pool, FAILURE_PROBABILITY / 2.0, times)
-        for group in GROUPS
+        for group in compared
     )
     if holdout.low <= 0.0:
         return None

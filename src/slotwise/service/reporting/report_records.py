@@ -23,6 +23,7 @@ from slotwise.service.records import (
     FloorStatus,
     Outcome,
     OutcomeName,
+    PageGroup,
 )
 from slotwise.service.reporting.network_shares import NetworkShares
 
@@ -58,9 +59,9 @@ class LinkStatistics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The pages of the policy or of the holdout, counted separately."""
+    """Chosen pages (`policy`), own pages or random ones (`holdout`), counted separately."""
 
-    group: Literal["policy", "holdout"]
+    group: Literal["policy", "own", "holdout"]
     click_views: int
     """Page views whose click window has closed."""
     clicks_per_view: RateReport
@@ -253,6 +254,9 @@ class DecisionReport(msgspec.Struct, frozen=True, kw_only=True):
     """Revenue that counts, or will count, for each clicked link."""
     segment_floors: tuple[SegmentFloorSet, ...] = ()
     """The floors of segments that held for this visitor, in addition to the floor for all."""
+    group: PageGroup = "chosen"
+    group_probability: float = 0.0
+    """The probability of the group; 0 for pages of earlier releases."""
 
 
 class RoundRow(msgspec.Struct, frozen=True, gc=False):
@@ -283,6 +287,10 @@ class RoundRow(msgspec.Struct, frozen=True, gc=False):
     """The value of every feature for which the page was chosen."""
     random_order: bool
     """Whether the links were in random order; `links` are in the order of the slots."""
+    group: str
+    """Chosen links, the own page, or random links."""
+    group_probability: float
+    """The probability of the group; 0 for pages of earlier releases."""
 
 
 class PoolHealth(msgspec.Struct, frozen=True, kw_only=True):

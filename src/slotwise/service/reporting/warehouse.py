@@ -73,12 +73,14 @@ def _list_of(columns: str) -> pa.DataType:
 
 
 _PAGE = (
-    "decision_id:text pool_id:text issued:time holdout:flag policy:text policy_version:whole "
+    "decision_id:text pool_id:text issued:time page_group:text group_probability:real "
+    "policy:text policy_version:whole "
     "key_id:text currency:text max_revenue_micros:whole issued_day:day "
 )
 _SHOWN = "link_id:text position:whole probability:real "
 _page_fields = attrgetter(
-    *("decision_id", "pool_id", "issued_us", "holdout", "policy", "policy_version"),
+    *("decision_id", "pool_id", "issued_us", "group", "group_probability"),
+    *("policy", "policy_version"),
     *("key_id", "currency", "max_revenue_micros"),
 )
 _window_fields = attrgetter(
@@ -171,7 +173,7 @@ _UNFINISHED = "_unfinished"
 _MAX_CURSOR_BYTES = 10_000
 _LEFT_BEHIND = timedelta(days=1)
 _SCHEMES = ("file", "s3", "gs", "gcs")
-FORMAT = 1
+FORMAT = 2
 _FOREVER = 2**63 - 1
 _LATEST_US = 253_000_000_000 * SECOND_US
 """In the year 9987: later times have no date."""

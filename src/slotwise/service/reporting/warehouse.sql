@@ -23,29 +23,37 @@ WHERE NOT EXISTS (
     WHERE f.key_id = v.key_id AND v.issued >= f.since AND v.settled < f.forgotten
 );
 
--- Revenue per page view of chosen pages and of the holdout, by the day the page was shown.
+-- Revenue per page view of chosen, own and random pages, by the day the page was shown. The lift is
+-- that over random pages, `lift_over_own` that over the own page.
 CREATE OR REPLACE VIEW lift_by_day AS
 SELECT
     pool_id,
     day,
     currency,
     policy_views,
+    own_views,
     holdout_views,
     policy_revenue_micros,
+    own_revenue_micros,
     holdout_revenue_micros,
     1.0 * policy_revenue_micros / NULLIF(policy_views, 0) AS policy_revenue_per_view_micros,
+    1.0 * own_revenue_micros / NULLIF(own_views, 0) AS own_revenue_per_view_micros,
     1.0 * holdout_revenue_micros / NULLIF(holdout_views, 0) AS holdout_revenue_per_view_micros,
     (1.0 * policy_revenue_micros / NULLIF(policy_views, 0))
-        / NULLIF(1.0 * holdout_revenue_micros / NULLIF(holdout_views, 0), 0) - 1 AS lift
+        / NULLIF(1.0 * holdout_revenue_micros / NULLIF(holdout_views, 0), 0) - 1 AS lift,
+    (1.0 * policy_revenue_micros / NULLIF(policy_views, 0))
+        / NULLIF(1.0 * own_revenue_micros / NULLIF(own_views, 0), 0) - 1 AS lift_over_own
 FROM (
     SELECT
         pool_id,
         issued_day AS day,
         currency,
-        SUM(CASE WHEN holdout THEN 0 ELSE 1 END) AS policy_views,
-        SUM(CASE WHEN holdout THEN 1 ELSE 0 END) AS holdout_views,
-        SUM(CASE WHEN holdout THEN 0 ELSE revenue_micros END) AS policy_revenue_micros,
-        SUM(CASE WHEN holdout THEN revenue_micros ELSE 0 END) AS holdout_revenue_micros
+        SUM(CASE WHEN page_group = 'chosen' THEN 1 ELSE 0 END) AS policy_views,
+        SUM(CASE WHEN page_group = 'own' THEN 1 ELSE 0 END) AS own_views,
+        SUM(CASE WHEN page_group = 'random' THEN 1 ELSE 0 END) AS holdout_views,
+        SUM(CASE WHEN page_group = 'chosen' THEN revenue_micros ELSE 0 END) AS policy_revenue_micros,
+        SUM(CASE WHEN page_group = 'own' THEN revenue_micros ELSE 0 END) AS own_revenue_micros,
+        SUM(CASE WHEN page_group = 'random' THEN revenue_micros ELSE 0 END) AS holdout_revenue_micros
     FROM counted_views
     GROUP BY pool_id, issued_day, currency
 ) AS days;
@@ -85,7 +93,7 @@ sold AS (
 SELECT
     d.pool_id,
     d.issued_day AS day,
-    CASE WHEN d.holdout THEN 'holdout' ELSE 'policy' END AS page_group,
+    d.page_group,
     d.currency,
     COUNT(*) AS views,
     COUNT(clicked.decision_id) AS views_with_click,
@@ -97,7 +105,7 @@ SELECT
 FROM decisions AS d
 LEFT JOIN clicked ON clicked.decision_id = d.decision_id
 LEFT JOIN sold ON sold.decision_id = d.decision_id
-GROUP BY d.pool_id, d.issued_day, d.holdout, d.currency;
+GROUP BY d.pool_id, d.issued_day, d.page_group, d.currency;
 
 -- What each link has brought on settled page views since its statistics were last reset.
 CREATE OR REPLACE VIEW link_statistics AS

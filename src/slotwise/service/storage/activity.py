@@ -65,12 +65,12 @@ class Activity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def spans_of(found: Mapping[tuple[int, int], Mapping[str, int]], span_us: int) -> tuple[Span, ...]:
-    """Return spans from sums by span number and by whether they are the holdout's."""
-    groups: tuple[Group, Group] = ("policy", "holdout")
+    """Return spans from sums by span number and number of the group."""
+    groups: tuple[Group, ...] = ("policy", "holdout", "own")
     return tuple(
         sorted(
-            Span(start_us=span * span_us, group=groups[holdout], **sums)
-            for (span, holdout), sums in found.items()
+            Span(start_us=span * span_us, group=groups[group], **sums)
+            for (span, group), sums in found.items()
         )
     )
 

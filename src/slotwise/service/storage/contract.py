@@ -170,6 +170,8 @@ class ApplyFold(_Operation, frozen=True, kw_only=True):
     until: FoldPosition
     n_resets: int
     increment: Counters
+    compared_us: int = 0
+    """When the own page was last changed: what was compared with another one is dropped."""
 
 
 class ForgetViews(_Operation, frozen=True, kw_only=True):

@@ -10,16 +10,18 @@ from __future__ import annotations
 from sqlalchemy import (
     Column,
     Connection,
+    Dialect,
     MetaData,
     PrimaryKeyConstraint,
     String,
     Table,
+    false,
     inspect,
     text,
 )
 
 from slotwise.errors import UnsupportedState
-from slotwise.service.storage.schema import OLDEST_SCHEMA, SCHEMA_VERSION, metadata
+from slotwise.service.storage.schema import OLDEST_SCHEMA, SCHEMA_VERSION, Id, metadata
 
 FIRST_UPGRADED = "v0013"
 """The oldest schema that is upgraded; earlier ones were never released."""
@@ -29,12 +31,36 @@ STEPS = {
         "ALTER TABLE learned ADD COLUMN n_resets BIGINT DEFAULT 0 NOT NULL",
         "ALTER TABLE learned ADD COLUMN needs_rows_us BIGINT DEFAULT 4611686018427387904 NOT NULL",
     ),
+    "v0016": (
+        "ALTER TABLE pools ADD COLUMN holdout_shows TEXT DEFAULT 'random' NOT NULL",
+        "ALTER TABLE pools ADD COLUMN keep FLOAT DEFAULT 0.0 NOT NULL",
+        "ALTER TABLE pools ADD COLUMN own_page_us BIGINT DEFAULT 0 NOT NULL",
+        "ALTER TABLE decisions ADD COLUMN is_own BOOLEAN DEFAULT {false} NOT NULL",
+        "ALTER TABLE decisions ADD COLUMN chosen_share FLOAT DEFAULT 0.0 NOT NULL",
+        "ALTER TABLE decisions ADD COLUMN own_share FLOAT DEFAULT 0.0 NOT NULL",
+        *(
+            f"CREATE TABLE {name} (pool_id {{id}} NOT NULL, since_us BIGINT NOT NULL, "
+            "chosen_share FLOAT NOT NULL, own_share FLOAT NOT NULL, "
+            "page_group VARCHAR(16) NOT NULL, click_views BIGINT DEFAULT 0 NOT NULL, "
+            "clicks BIGINT DEFAULT 0 NOT NULL, clicks_squared BIGINT DEFAULT 0 NOT NULL, "
+            "revenue_views BIGINT DEFAULT 0 NOT NULL, revenue_micros BIGINT DEFAULT 0 NOT NULL, "
+            f"revenue_squared BIGINT DEFAULT 0 NOT NULL, CONSTRAINT pk_{name} "
+            "PRIMARY KEY (pool_id, since_us, chosen_share, own_share, page_group))"
+            for name in ("share_counters", "purged_share_counters")
+        ),
+    ),
 }
 """The statements that lead to each later version, oldest first.
 
 A new column has the default of its field in the record: rows of earlier releases, and rows that
 replicas of the previous release write meanwhile, then mean what they meant before.
 """
+
+
+def _in_words_of(dialect: Dialect, statement: str) -> str:
+    """Return a statement with what the engines write differently."""
+    no = str(false().compile(dialect=dialect))
+    return statement.replace("{id}", Id.compile(dialect)).replace("{false}", no)
 
 
 def present_version(connection: Connection) -> str | None:
@@ -93,5 +119,5 @@ def _migrate(connection: Connection, version: str) -> None:
         )
     for step, statements in STEPS.items():
         for statement in statements if step > version else ():
-            connection.execute(text(statement))
+            connection.execute(text(_in_words_of(connection.dialect, statement)))
     connection.execute(text("UPDATE alembic_version SET version_num = :it"), {"it": SCHEMA_VERSION})

@@ -38,7 +38,7 @@ from slotwise.service.records import (
 )
 from slotwise.service.storage.contract import Learned, Refusal
 
-SCHEMA_VERSION = "v0015"
+SCHEMA_VERSION = "v0016"
 """The migration that this code needs: the newest one in `slotwise.service.storage.migrations`."""
 OLDEST_SCHEMA = "v0013"
 """The oldest code that may use this schema, by the migration it knows.
@@ -228,7 +228,18 @@ _counters(
     {"feature": str, "value": str, "click_floor": float, "slots": int, "since_us": int},
     PageCounters,
 )
-COUNTED = {"links": "link", "pages": "page", "visitors": "visitor", "delivered": "floor"}
+_counters(
+    "share",
+    {"since_us": int, "chosen_share": float, "own_share": float, "page_group": str},
+    PageCounters,
+)
+COUNTED = {
+    "links": "link",
+    "pages": "page",
+    "visitors": "visitor",
+    "delivered": "floor",
+    "compared": "share",
+}
 """The fields of `Counters`, and the prefixes of their tables' names."""
 
 
@@ -352,7 +363,7 @@ class _DecisionRows(TableRows[DecisionRecord]):
     def record(self, row: Row) -> DecisionRecord:
         """Return the decision of a row; what follows the row's own columns is ignored."""
         n = self._N_BEFORE
-        *rest, learned, key_id, page_format = row[n + 1 : n + 8]
+        *rest, learned, key_id, is_own, chosen, own, page_format = row[n + 1 : n + 11]
         rest[0] = bool(rest[0])
         if page_format != PAGE_FORMAT:
             raise UnsupportedState(
@@ -364,7 +375,7 @@ class _DecisionRows(TableRows[DecisionRecord]):
         except msgspec.MsgspecError as error:
             raise UnsupportedState(f"the row of decision {row[0]} is damaged: {error}") from error
         floor, *others = astuple(page)
-        last = (*rest, bool(learned), key_id)
+        last = (*rest, bool(learned), key_id, bool(is_own), chosen, own)
         fields: list[Any] = [*row[:n], FloorState(*floor), *others, *last]
         return DecisionRecord(*fields)
 

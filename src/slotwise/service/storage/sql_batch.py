@@ -22,6 +22,7 @@ from slotwise.service.counting.attribution import (
 )
 from slotwise.service.counting.counters import (
     add_counters,
+    compared_since,
     count_purged,
     count_settled,
 )
@@ -48,7 +49,8 @@ def views_to_forget(reader: StoreReader, operation: contract.ForgetViews) -> Ite
     folded = reader.progress().folded
     for pool_id in [pool.pool_id for pool in reader.pools()]:
         reset_times = reader.reset_times(pool_id)
-        floors = reader.counters(pool_id).delivered.keys()
+        stored = reader.counters(pool_id)
+        floors, compared_us = stored.delivered.keys(), compared_since(stored)
         decision_ids: list[str] = []
         counted, last = Counters(), 0
         while True:
@@ -65,7 +67,8 @@ def views_to_forget(reader: StoreReader, operation: contract.ForgetViews) -> Ite
             for level in LEVELS:
                 until = folded.get((pool_id, level), FOLD_START)
                 settled = [view for view in found if fold_position(view, level) <= until]
-                counted = add_counters(counted, count_settled(settled, level, reset_times, floors))
+                more = count_settled(settled, level, reset_times, floors, compared_us)
+                counted = add_counters(counted, more)
         if decision_ids:
             yield Forgotten(pool_id, decision_ids, counted)
 
@@ -271,6 +274,10 @@ class SqlBatch:
                 names = ("feature", "value", "click_floor", "slots", "since_us")
                 named = dict(zip(names, key, strict=True))
                 self._drop("floor_counters", pool_id=operation.pool_id, **named)
+        for name in ("share_counters", "purged_share_counters"):
+            sql = f"DELETE FROM {name} WHERE pool_id = :pool_id AND since_us <> :since_us"
+            pool_id, since_us = operation.pool_id, operation.compared_us
+            self._session.execute(sql, pool_id=pool_id, since_us=since_us)
         self.add_counters(operation.pool_id, operation.increment)
         return True
 
@@ -332,8 +339,9 @@ class SqlBatch:
         self._write_new_rows()
         pool_id, before_us, limit = operation.pool_id, operation.before_us, operation.limit
         views = self._reader.purgeable_views(pool_id, before_us, limit)
-        floors = self._reader.counters(pool_id).delivered.keys()
-        share = count_purged(views, self._reader.reset_times(pool_id), floors)
+        stored = self._reader.counters(pool_id)
+        counted = (stored.delivered.keys(), compared_since(stored))
+        share = count_purged(views, self._reader.reset_times(pool_id), *counted)
         self.add_counters(pool_id, share, "purged_")
         ids = self._session.listed([view.decision.decision_id for view in views])
         sold = "SELECT conversion_id FROM conversions WHERE decision_id {listed}"

@@ -77,21 +77,25 @@ def _exact_sum(amount: str) -> str:
 
 _COUNTED = "(CASE WHEN net > most THEN most WHEN net < 0 THEN 0 ELSE net END)"
 """What a sale less its refunds counts."""
-
+_GROUP = "CASE WHEN d.is_own THEN 2 WHEN d.holdout THEN 1 ELSE 0 END"
+"""The number of a page's group, as in `spans_of`."""
+_N_OWN = "CAST(COALESCE(SUM(CASE WHEN d.is_own THEN 1 ELSE 0 END), 0) AS BIGINT)"
+_COMPARED = "d.learned AND d.own_share > 0 AND d.issued_us >= :since_us"
 ACTIVITY = {
     "views": f"""
-        SELECT d.issued_us / :span_us, d.holdout, COUNT(*)
+        SELECT d.issued_us / :span_us, {_GROUP}, COUNT(*)
         FROM decisions AS d {_SINCE} GROUP BY 1, 2
     """,
     "clicks": f"""
-        SELECT span, holdout, CAST(SUM(n) AS BIGINT), CAST(SUM(n * n) AS BIGINT) FROM (
-            SELECT d.issued_us / :span_us AS span, d.holdout AS holdout, COUNT(*) AS n
+        SELECT span, page_group, CAST(SUM(n) AS BIGINT), CAST(SUM(n * n) AS BIGINT) FROM (
+            SELECT d.issued_us / :span_us AS span, {_GROUP} AS page_group, COUNT(*) AS n
             {_CLICKED} {_IN_TIME} GROUP BY d.seq
         ) AS pages GROUP BY 1, 2
     """,
     "sales": f"""
-        SELECT span, holdout, COUNT(*), CAST(SUM(is_cut) AS BIGINT), {_exact_sum(_COUNTED)} FROM (
-            SELECT d.issued_us / :span_us AS span, d.holdout AS holdout,
+        SELECT span, page_group, COUNT(*), CAST(SUM(is_cut) AS BIGINT), {_exact_sum(_COUNTED)}
+        FROM (
+            SELECT d.issued_us / :span_us AS span, {_GROUP} AS page_group,
                    d.max_revenue_micros AS most,
                    CASE WHEN s.revenue_micros > d.max_revenue_micros THEN 1 ELSE 0 END AS is_cut,
                    s.revenue_micros - CAST(COALESCE((
@@ -101,6 +105,15 @@ ACTIVITY = {
                    ), 0) AS BIGINT) AS net
             {_SOLD} AND s.received_us <= d.revenue_until_us
         ) AS sold GROUP BY 1, 2
+    """,
+    "open_groups": f"""
+        SELECT {_N_OWN}, COUNT(*) FROM decisions AS d
+        WHERE d.pool_id = :pool_id AND d.revenue_closes_us >= :after_us AND {_COMPARED}
+          AND (d.revenue_closes_us > :after_us OR d.decision_id > :after_id) AND d.seq <= :until
+    """,
+    "groups_since": f"""
+        SELECT {_N_OWN}, COUNT(*) FROM decisions AS d
+        WHERE d.seq > :after AND d.seq <= :until AND d.pool_id = :pool_id AND {_COMPARED}
     """,
     "link_views": f"""
         SELECT {{link_id}}, d.issued_us / :span_us, COUNT(*) * :every
@@ -613,6 +626,30 @@ class StoreReader:
             shown.update(schema.links_on([page for (page,) in rows]))
         return ShownViews(until, n_pages, dict(shown))
 
+    def open_groups(self, pool_id: str, since_us: int) -> tuple[int, int, int]:
+        """Return the position of the newest view, and the own and other pages not yet settled.
+
+        Pages issued since a time count, if they might have been the own page.
+        """
+        [(until,)] = self._fetch("SELECT COALESCE(MAX(seq), 0) FROM decisions")
+        folded = self.progress().folded.get((pool_id, REVENUE), FOLD_START)
+        of = {"pool_id": pool_id, "since_us": since_us, "until": until}
+        after = {"after_us": folded.closes_us, "after_id": folded.decision_id}
+        [(n_own, n_all)] = self._fetch(ACTIVITY["open_groups"], **of, **after)
+        return until, n_own, n_all - n_own
+
+    def groups_since(self, pool_id: str, since_us: int, after: int) -> tuple[int, int, int]:
+        """Return the position of the newest view, and the own and other pages after a position.
+
+        Views that another process is storing may be missing.
+        """
+        [(until,)] = self._fetch("SELECT COALESCE(MAX(seq), 0) FROM decisions")
+        if until <= after:
+            return until, 0, 0
+        of = {"pool_id": pool_id, "since_us": since_us, "after": after, "until": until}
+        [(n_own, n_all)] = self._fetch(ACTIVITY["groups_since"], **of)
+        return until, n_own, n_all - n_own
+
     def clicks_after(
         self, pool_id: str, since_us: int, after_us: int, closed_until_us: int
     ) -> ClicksAfter:
@@ -667,8 +704,8 @@ class StoreReader:
             ("clicks", ("clicks", "clicks_squared")),
             ("sales", ("sales", "cut_sales", "revenue_units", "revenue_rest")),
         ):
-            for span, holdout, *sums in rows(query):
-                spans[span, holdout].update(zip(names, sums, strict=True))
+            for span, group, *sums in rows(query):
+                spans[span, group].update(zip(names, sums, strict=True))
         for one in spans.values():
             units, rest = one.pop("revenue_units", 0), one.pop("revenue_rest", 0)
             one["revenue_micros"] = units * MICROS + rest

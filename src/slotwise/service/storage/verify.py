@@ -17,7 +17,12 @@ from slotwise.service.counting.attribution import (
     Counters,
     fold_position,
 )
-from slotwise.service.counting.counters import add_counters, count_late, count_settled
+from slotwise.service.counting.counters import (
+    add_counters,
+    compared_since,
+    count_late,
+    count_settled,
+)
 from slotwise.service.storage.contract import Progress, ReadableStore
 from slotwise.service.storage.schema import COUNTED, counter_columns
 from slotwise.service.storage.sql_reads import StoreReader
@@ -138,7 +143,8 @@ def _recount(reading: Reading, moment: _Moment) -> tuple[Counters, int]:
                 if view.decision.learned and fold_position(view, level) <= folded_to
             ]
             floors = moment.stored.delivered
-            counted = count_settled(settled, level, moment.reset_times, floors)
+            since_us = compared_since(moment.stored)
+            counted = count_settled(settled, level, moment.reset_times, floors, since_us)
             counters = add_counters(counters, counted)
 
 
@@ -166,5 +172,8 @@ def _place(field: str, *columns: Any) -> tuple[str, str]:
         feature, value, clicks, *_ = columns
         visitors = f"{feature}={value} " if feature else ""
         return "policy", f"{visitors}under the floor {clicks:g}"
+    if field == "compared":
+        _, chosen, own, group = columns
+        return group, f"with {chosen:g} chosen and {own:g} own pages"
     *names, group = columns
     return group, "=".join(names)

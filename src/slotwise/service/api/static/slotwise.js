@@ -93,14 +93,31 @@
     return Math.min(screen.width, screen.height) < 600 ? "phone" : "tablet";
   }
 
-  // What the page declares of its visitor. The service drops the device unless its pool asks for it.
-  function whoLooks(list) {
-    const hints = { device: deviceOf() };
+  // A random key that stays in this browser, so that the visitor stays in the same group of pages.
+  function rememberedKey() {
     try {
-      return { visitor: JSON.parse(list.dataset.slotwiseVisitor || "{}"), hints };
+      const name = "slotwise-visitor";
+      const known = localStorage.getItem(name);
+      if (known) return known;
+      const made = Array.from(crypto.getRandomValues(new Uint8Array(16)), (one) => one.toString(16).padStart(2, "0")).join("");
+      localStorage.setItem(name, made);
+      return made;
     } catch {
-      console.warn("slotwise: data-slotwise-visitor is not JSON");
-      return { hints };
+      return undefined; // the browser stores nothing: each page is in a random group
+    }
+  }
+
+  // What the page declares of its visitor. The service drops the device unless its pool asks for it.
+  // A key is made and stored only where the page asks for it: data-slotwise-visitor="remember".
+  function whoLooks(list) {
+    const { slotwiseVisitor: declared = "", slotwiseVisitorKey: given } = list.dataset;
+    const [, remember, features] = /^\s*(remember\b)?\s*(.*)$/s.exec(declared);
+    const told = { visitor_key: given || (remember ? rememberedKey() : undefined), hints: { device: deviceOf() } };
+    try {
+      return { ...told, visitor: JSON.parse(features || "{}") };
+    } catch {
+      console.warn('slotwise: data-slotwise-visitor is neither JSON nor "remember"');
+      return told;
     }
   }
 
