@@ -22,6 +22,7 @@ from slotwise.service.reporting.report_records import (
     PoolReport,
     RateReport,
 )
+from slotwise.service.reporting.segments import MOST_LIKELY
 from slotwise.service.storage.activity import Activity, LinkSpan
 
 Role = Literal["pinned", "earner", "click carrier", "exploring", "resting", "retired"]
@@ -236,7 +237,7 @@ def _why(
     if role == "exploring" and link.revenue_micros <= 0:
         return "It has no sale yet: it is shown to learn more."
     known = describe_worth(pool, explanation)
-    if explanation.segments:
+    if explanation.segments.startswith(MOST_LIKELY):
         return f"{known} These are averages over visitors: it is {explanation.segments}."
     earns = explanation.score >= explanation.threshold * (1 - 1e-6)
     if earns and role == "resting":

@@ -132,6 +132,10 @@ def counted_values(counters: Counters, pool: PoolSettings) -> list[tuple[str, st
     return sorted(found, key=lambda one: order[one[0]])
 
 
+MOST_LIKELY = "most likely for"
+"""How the words about a link begin that some visitors see more often than others."""
+
+
 def describe_segments(
     explained: Sequence[Explanation],
     counters: Counters,
@@ -150,7 +154,7 @@ def describe_segments(
         words = f"all visitors are as likely to see it ({high:.2g})"
         if high - low > ALIKE:
             best, worst = (" ".join(values[at[place]]) for at in (most, least))
-            words = f"most likely for {best} ({high:.2g}), least for {worst} ({low:.2g})"
+            words = f"{MOST_LIKELY} {best} ({high:.2g}), least for {worst} ({low:.2g})"
         spoken.append(replace(one, segments=words))
     return spoken
 

@@ -190,10 +190,11 @@ export function keeping(pool) {
   const brought = found
     ? `Pages delivered ${range(found)} clicks per view since the floor was set (${things(pool.delivered_views, "view")}); ${floor}.`
     : `No view has settled since the floor was set; ${floor}.`;
-  if (status === "met") return [brought, "Nothing to do."];
   if (isKnown(pool) && pool.shadow_price_micros === null) {
-    return [brought, `By present estimates no page ${within} reaches the floor (the most is about ${rate(attainable)} clicks), but that is not certain yet. If it stays so: ${reachFloor(pool, attainable)}`];
+    const sofar = status === "met" ? "Kept so far. " : "";
+    return [brought, `${sofar}By present estimates no page ${within} reaches the floor (the most is about ${rate(attainable)} clicks), but that is not certain yet. If it stays so: ${reachFloor(pool, attainable)}`];
   }
+  if (status === "met") return [brought, "Nothing to do."];
   if (found && found.high < clicks) {
     return [brought, "Below the floor so far; the policy corrects this. If it stays below, lower the floor or add links that people click more."];
   }
