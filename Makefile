@@ -18,7 +18,7 @@ EXPERIMENTS := .venv/experiments-installed-by-make
 PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help install system-packages test test-system test-all test-oldest check format bench bench-service crash-test soak fuzz mutants paper picture docs release lock clean
+.PHONY: help install system-packages test test-system test-all test-oldest check golden format bench bench-service crash-test soak fuzz mutants paper picture docs release lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ check: $(INSTALLED) ## check format, style, types and layers
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --cache-dir .cache/import-linter
+
+golden: $(INSTALLED) ## refresh the files that tests compare with the code
+	$(BIN)/python -m tests.golden
 
 format: $(INSTALLED) ## format the code and mend what can be mended
 	$(BIN)/ruff format

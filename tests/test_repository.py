@@ -14,6 +14,7 @@ import pytest
 
 from manual.public_names import PUBLIC_MODULES
 from slotwise.version import __version__
+from tests.golden.__main__ import main
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "slotwise"
@@ -310,3 +311,7 @@ def test_the_paper_needs_the_packages_of_experiments_only(tmp_path: Path) -> Non
     assert "scripts/set-up python3 dev" in then
     ready = planned_by_make("paper", tmp_path / "ready", everything, experiments)
     assert "set-up" not in ready
+
+
+def test_an_unknown_golden_file_is_refused() -> None:
+    assert main(["nothing"]) == "must be some of openapi, pages, results, got 'nothing'"

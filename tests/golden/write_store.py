@@ -158,4 +158,6 @@ def write_store(path: Path) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: python -m tests.golden.write_store FILE")
     write_store(Path(sys.argv[1]))
