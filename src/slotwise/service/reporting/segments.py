@@ -1,6 +1,6 @@
 """Segments: outcomes and pages of visitors with each feature value, and slot weights.
 
-Used by `reporter` and `api`.
+Used by `link_table`, `reporter` and `api`.
 """
 
 from __future__ import annotations
