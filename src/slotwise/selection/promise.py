@@ -272,7 +272,7 @@ def compare(
     lift = None
     if like > 0.0:
         ratio = earned / like
-        low = _root(lambda r: _least_gain(evidence, r, most, alpha), ratio, up=False)
+        low = least_ratio(evidence, most, failure=failure)
         high = _root(lambda r: _most_gain(evidence, r, most, alpha), ratio, up=True)
         lift = AnytimeInterval(ratio - 1.0, low - 1.0, high - 1.0)
     gain = _least_gain(evidence, 1.0, most, alpha), _most_gain(evidence, 1.0, most, alpha)
@@ -283,6 +283,17 @@ def compare(
         own=_mean(totals, N_OWN, OWN_SUM, most, failure),
         chosen=_mean(totals, N_CHOSEN, CHOSEN_SUM, most, failure),
     )
+
+
+def least_ratio(
+    evidence: PromiseEvidence, most: float, *, failure: float = FAILURE_PROBABILITY
+) -> float:
+    """Return rho, the lower bound on chosen over own revenue; 0 where there is no evidence."""
+    totals = evidence.sums.sum(axis=0)
+    if totals[LIKE_SUM] <= 0.0:
+        return 0.0
+    ratio, alpha = float(totals[CHOSEN_SUM] / totals[LIKE_SUM]), failure / 2.0
+    return _root(lambda r: _least_gain(evidence, r, most, alpha), ratio, up=False)
 
 
 def _mean(totals: Floats, count: int, first: int, most: float, failure: float) -> AnytimeInterval:
@@ -502,7 +513,7 @@ def next_share(
     """
     keep, largest = terms.keep, terms.largest_share
     if rho is None:
-        rho = compare(evidence, terms.most).rho
+        rho = least_ratio(evidence, terms.most)
     certificate = certify(evidence, open_views, terms)
     spare = max(0.0, certificate.spare_views)
     reason: Literal["all", "evidence", "start", "stopped"] = "evidence" if rho > 0.0 else "start"
