@@ -49,7 +49,7 @@ from slotwise.problem import Problem
 from slotwise.rounds import Link
 from slotwise.selection import dense_probabilities, dependent_rounding, draw_page
 from slotwise.selection.mix import explored
-from slotwise.selection.page_order import order_page
+from slotwise.selection.page_order import order_page, with_slot_weights
 from slotwise.selection.page_rules import PageRules
 from slotwise.selection.rounding import draw_by_groups
 from slotwise.selection.rules import SlotRule
@@ -224,7 +224,12 @@ class Player:
 
     @state.setter
     def state(self, state: Any) -> None:
-        self._state = self._with_open_views(state, self.open_views)
+        self._state = self._sharing(state)
+
+    def _sharing(self, state: Any) -> Any:
+        """Return the state with the player's open views and slot weights."""
+        state = with_slot_weights(state, self.slots.order)
+        return self._with_open_views(state, self.open_views)
 
     @classmethod
     def start(
@@ -535,7 +540,7 @@ class Player:
             learn(feedback)
         except BaseException:
             self._state, self._own_counts, self.slots.order, self.visits, self.open_views = before
-            self._state = self._with_open_views(self._state, self.open_views)
+            self._state = self._sharing(self._state)
             self.features.take_words(words)
             raise
 

@@ -177,10 +177,46 @@ def price_visitor(floors: Floors, visitor: Links, without: int) -> None:
 
 
 class ExpectedPages(NamedTuple):
-    """Value and outcome of a view of each link, a row for each of some visitors."""
+    """Value and outcome of a view of each link, a row for each of some visitors.
+
+    `weights` are those of the slots, from best to worst; none where slots are alike. `links` is a
+    buffer for one page.
+    """
 
     value: Floats
     outcome: Floats
+    weights: Floats
+    links: Links
+
+
+@inner
+def put_best_slots_first(weights: Floats, pages: ExpectedPages) -> None:
+    """Write the weights of the page's slots from the highest to the lowest."""
+    ordered = pages.weights
+    for k in range(len(ordered)):
+        weight, place = weights[k], k
+        while place > 0 and ordered[place - 1] < weight:
+            ordered[place] = ordered[place - 1]
+            place -= 1
+        ordered[place] = weight
+
+
+@inner
+def _in_order(entries: Entries, price: float, weights: Floats, page: Links) -> tuple[float, float]:
+    """Return value and outcome of a page whose best link at a price is in the best slot."""
+    value, outcome, _ = entries
+    for k in range(len(page)):
+        link, place = page[k], k
+        score = value[link] + price * outcome[link]
+        while place > 0 and value[page[place - 1]] + price * outcome[page[place - 1]] < score:
+            page[place] = page[place - 1]
+            place -= 1
+        page[place] = link
+    page_value = page_outcome = 0.0
+    for k in range(len(page)):
+        page_value += weights[k] * value[page[k]]
+        page_outcome += weights[k] * outcome[page[k]]
+    return page_value, page_outcome
 
 
 @inner
@@ -192,6 +228,10 @@ def _page_at(
     for k in range(n_visitors):
         entries = Entries(pages.value[k], pages.outcome[k], pages.value.shape[1])
         one, its = top_page(entries, n_slots, Objective(1.0, price), search)
+        if len(pages.weights) > 0:
+            for place in range(n_slots):
+                pages.links[place] = search.entry[place]
+            one, its = _in_order(entries, price, pages.weights, pages.links)
         value += one / n_visitors
         outcome += its / n_visitors
     return value, outcome

@@ -41,6 +41,7 @@ from slotwise.policies.floor_prices import (
     floor_rows,
     new_floors,
     price_visitor,
+    put_best_slots_first,
     take_debts,
 )
 from slotwise.policies.link_rates import (
@@ -114,6 +115,7 @@ from slotwise.policies.visitor_rates import (
 )
 from slotwise.problem import Problem
 from slotwise.selection.mix import Mix, add_page, new_mix
+from slotwise.selection.page_order import weights_of
 from slotwise.selection.page_rules import PageRules
 from slotwise.selection.page_search import N_CANDIDATES, Search, new_search
 from slotwise.selection.page_within_rules import best_within
@@ -146,6 +148,8 @@ class PacedBayesState(NamedTuple):
     """What is counted, fitted and owed, and the posterior and the scores that follow from it.
 
     `score` is each link's bound; without features, at the values `scored_at` of the levels.
+    `slot_weights` are those of the page's slots, which the player shares with the state; none where
+    slots are alike.
     """
 
     evidence: RateCounts
@@ -156,6 +160,7 @@ class PacedBayesState(NamedTuple):
     visitors: RatesForVisitors | None
     posterior: RatePosterior
     pages: ExpectedPages
+    slot_weights: Floats
     score: Floats
     scored_at: Floats
     buffer: Floats
@@ -231,6 +236,7 @@ def _expect_prices(state: PacedBayesState) -> bool:
     """
     floors, last = state.floors, len(state.pool.rate) - 1
     is_short = False
+    put_best_slots_first(state.slot_weights, state.pages)
     _price_floors(state)
     for floor in range(len(floors.prices)):
         n_visitors = _expect_pages(state, state.visitors, floor)
@@ -664,7 +670,13 @@ class PacedBayes(Policy):
             open=new_open_views(problem),
             visitors=new_visitor_rates(problem, n_floors, has_pairs) if has_features else None,
             posterior=new_posterior(problem, self.exploration, self.horizon),
-            pages=ExpectedPages(np.zeros((n_visitors, n_links)), np.zeros((n_visitors, n_links))),
+            pages=ExpectedPages(
+                value=np.zeros((n_visitors, n_links)),
+                outcome=np.zeros((n_visitors, n_links)),
+                weights=np.zeros_like(weights_of(problem)),
+                links=np.zeros(problem.n_slots, np.int64),
+            ),
+            slot_weights=weights_of(problem),
             score=np.zeros(n_links),
             scored_at=np.zeros(problem.n_levels),
             buffer=np.zeros(n_links),

@@ -11,13 +11,13 @@ slot, regardless of link and visitor, so that clicks by slot depend on the weigh
 
 Slots that are alike get weights of almost 1 by the shrinkage s. All pages are in random order until
 `FIRST_CLICKS` clicks a slot were seen, then a share of them that falls with the number of clicks.
-Used by `player` and `simulation`.
+Used by `player`, `policies` and `simulation`.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -71,6 +71,18 @@ def new_page_order(problem: Problem) -> PageOrder:
         held=np.zeros(problem.n_slots, np.int64),
         held_probabilities=np.zeros(problem.n_slots),
     )
+
+
+def weights_of(problem: Problem) -> Floats:
+    """Return the known weights of a problem's slots, or those to be learned; none if alike."""
+    return np.zeros(0) if problem.slot_weights == EQUAL else new_page_order(problem).weights
+
+
+def with_slot_weights(state: Any, order: PageOrder) -> Any:
+    """Return a policy's state that shares the weights of an order, as they are learned."""
+    if order.is_shuffled or not len(order.weights) or not hasattr(state, "slot_weights"):
+        return state
+    return state._replace(slot_weights=order.weights)
 
 
 @hot

@@ -30,6 +30,7 @@ from slotwise.selection.page_order import (
     learn_slot_weights,
     new_page_order,
     order_page,
+    with_slot_weights,
 )
 from slotwise.selection.page_rules import PageRules
 from slotwise.selection.passes import total_of
@@ -375,7 +376,8 @@ def _player(
 
     def play_rounds(buffers: RunBuffers, first_round: int) -> None:
         try:
-            play(state, world, buffers, first_round, *streams)
+            shared = with_slot_weights(state, buffers.order)
+            play(shared, world, buffers, first_round, *streams)
         except UnlawfulPage:
             pass  # its page is in the state
         except NotCompilable as error:

@@ -31,6 +31,7 @@ from slotwise.selection.page_order import (
     learn_slot_weights,
     new_page_order,
     order_page,
+    with_slot_weights,
 )
 from slotwise.simulation.engine import (
     CHANCE,
@@ -146,6 +147,7 @@ def _pages(experiment: Experiment, policy: Policy, explore: float, run: int) -> 
     note_open = compiled_first(type(policy).note_open)
     slots, views = np.arange(problem.n_slots), np.ones(problem.n_slots)
     order, exposure = new_page_order(problem), np.ones(problem.n_slots)
+    state = with_slot_weights(state, order)
     due: dict[int, list[tuple[int, SimulatedPage]]] = {}
     for round_number in range(1, experiment.n_rounds + 1):
         visitor = np.zeros(len(environment.feature_sizes) + 1, np.int64)
