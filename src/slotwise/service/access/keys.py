@@ -1,6 +1,6 @@
 """Keys and their scopes. Only hashes are stored; a key is shown once, when it is made.
 
-Used by `api`, `cli`, `pool_directory` and `server`.
+Used by `api`, `cli`, `pool_directory`, `server` and `service`.
 """
 
 from __future__ import annotations
