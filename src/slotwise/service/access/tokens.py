@@ -15,6 +15,7 @@ places: `16:8-0-31` are the places of the links after the first 16. Used by `api
 from __future__ import annotations
 
 import base64
+import hashlib
 import hmac
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -24,6 +25,8 @@ from slotwise.service.limits import MAX_SEALED_CHARS, MAX_TOKEN_CHARS
 
 MAX_SIGNED_TOGETHER = 16
 """Links of a page with one signature: each of its tokens lists the places of all of them."""
+_BLOCK = 64
+"""Bytes of a block of SHA-256."""
 _MAX_DIGITS = 18
 
 
@@ -39,8 +42,24 @@ class ClickToken(NamedTuple):
     """The place in the pool that the link must have."""
 
 
-def _sign(secret: bytes, message: str) -> str:
-    return hmac.digest(secret, message.encode("ascii"), "sha256").hex()
+class _Signature:
+    """HMAC-SHA-256 (RFC 2104) with both blocks of the secret hashed ahead.
+
+    Signing a page takes 0.6 instead of 1.7 us by `hmac.digest`, of about 20 us of a decision.
+    """
+
+    def __init__(self, secret: bytes) -> None:
+        if len(secret) > _BLOCK:
+            secret = hashlib.sha256(secret).digest()
+        block = secret.ljust(_BLOCK, b"\0")
+        self._inner = hashlib.sha256(bytes(byte ^ 0x36 for byte in block))
+        self._outer = hashlib.sha256(bytes(byte ^ 0x5C for byte in block))
+
+    def of(self, message: str) -> str:
+        inner, outer = self._inner.copy(), self._outer.copy()
+        inner.update(message.encode("ascii"))
+        outer.update(inner.digest())
+        return outer.hexdigest()
 
 
 class TokenSigner:
@@ -68,17 +87,17 @@ link_id='l9', place=0)
                 raise InvalidInput.of("key id", "letters and digits", key_id)
             if len(secret) < 32:
                 raise InvalidInput.of("secret", "at least 32 bytes", f"{len(secret)} bytes")
-        self._secrets = dict(secrets)
-        self._signing = list(self._secrets.items())[-1]
+        self._signatures = {key_id: _Signature(secret) for key_id, secret in secrets.items()}
+        self._signing = list(self._signatures.items())[-1]
 
     def sign_page(self, pool_id: str, decision_id: str, issued_at_ms: int, places: str) -> str:
         """Return the common start of a page's tokens; `~position~link` completes a token.
 
         `places` are numbers joined by `-`; on a long page preceded by the number of links before.
         """
-        key_id, secret = self._signing
+        key_id, signature = self._signing
         signed = f"v2.{key_id}~{pool_id}~{decision_id}~{issued_at_ms}~{places}"
-        return f"{signed}~{_sign(secret, signed)}"
+        return f"{signed}~{signature.of(signed)}"
 
     def read(self, token: str) -> ClickToken | None:
         """Return the contents of an authentic token, None for any other text."""
@@ -101,8 +120,8 @@ link_id='l9', place=0)
         return ClickToken(pool_id, decision_id, int(issued_at_ms), position, link_id, place)
 
     def _is_signed(self, key_id: str, signed: str, signature: str) -> bool:
-        secret = self._secrets.get(key_id)
-        return secret is not None and hmac.compare_digest(_sign(secret, signed), signature)
+        known = self._signatures.get(key_id)
+        return known is not None and hmac.compare_digest(known.of(signed), signature)
 
     def seal(self, payload: bytes) -> str:
         """Return a signed text that contains a payload, which is not encrypted.
@@ -112,9 +131,9 @@ link_id='l9', place=0)
         >>> signer.unseal(sealed), signer.unseal(sealed[:-1] + "x"), signer.read(sealed)
         (b'a page', None, None)
         """
-        key_id, secret = self._signing
+        key_id, signature = self._signing
         signed = f"s1.{key_id}.{base64.urlsafe_b64encode(payload).decode()}"
-        return f"{signed}.{_sign(secret, signed)}"
+        return f"{signed}.{signature.of(signed)}"
 
     def unseal(self, sealed: str) -> bytes | None:
         """Return the payload of a text that this signer sealed, None for any other text."""

@@ -48,6 +48,12 @@ NOBODY = KnownVisitor((), {}, {})
 NOTHING_SAID: Mapping[str, Any] = MappingProxyType({})
 
 
+_RANDOM_BYTES, _RANDOM_AHEAD = 8, 256
+_random_texts: list[str] = []
+"""Made ahead: a call of the system for each id would take as long as the rest of it."""
+os.register_at_fork(after_in_child=_random_texts.clear)
+
+
 def new_decision_id(now_us: int) -> str:
     """Return an id made of a time and 64 random bits.
 
@@ -55,7 +61,14 @@ def new_decision_id(now_us: int) -> str:
     >>> len(first), first[:13], first != second
     (29, '0000000000001', True)
     """
-    return f"{now_us:013x}{os.urandom(8).hex()}"
+    try:
+        random = _random_texts.pop()
+    except IndexError:
+        made = os.urandom(_RANDOM_BYTES * _RANDOM_AHEAD).hex()
+        length = 2 * _RANDOM_BYTES
+        _random_texts.extend(made[k : k + length] for k in range(length, len(made), length))
+        random = made[:length]
+    return f"{now_us:013x}{random}"
 
 
 MAX_RECENT = 50_000
