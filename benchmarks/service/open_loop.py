@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Iterator
 
 from benchmarks.service.load import Load, Result, Tally, answer_in
+from slotwise.service.time_slice import SHORT_SLICE_NS, request_slice
 
 _STAMPED = 35
 """SO_TIMESTAMPNS of Linux: each answer comes with its time of arrival."""
@@ -128,6 +129,7 @@ def _dues(load: Load) -> Iterator[float]:
 
 
 def run_open_loop(load: Load) -> Result:
+    request_slice(SHORT_SLICE_NS)  # requests are sent when they are due
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_SET_TIMER_SLACK, 1, 0, 0, 0)
     return _OpenLoop(load).run(_dues(load))

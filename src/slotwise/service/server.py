@@ -34,6 +34,7 @@ from slotwise.service.refusals import StoreUnavailable
 from slotwise.service.service import Service
 from slotwise.service.settings import ServiceOptions, Settings, is_loopback
 from slotwise.service.storage import open_store, public_address
+from slotwise.service.time_slice import SHORT_SLICE_NS, request_slice
 
 _log = logging.getLogger(__name__)
 
@@ -326,6 +327,7 @@ class _Run:
         self.service.start(self.context.clock_us)
         if self.context.settings.alert_url:
             self._alerts.start()
+        request_slice(SHORT_SLICE_NS)
         gc.collect()
         gc.freeze()
         self.server.announce = lambda: self._say_ready(announce)

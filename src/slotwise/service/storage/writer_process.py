@@ -42,6 +42,7 @@ from slotwise.service.storage.sqlite import (
     migrate,
     sqlite_errors,
 )
+from slotwise.service.time_slice import DEFAULT_SLICE_NS, request_slice
 
 _LOWER_PRIORITY = 5
 """Requests that wait for a CPU take precedence over commits."""
@@ -196,6 +197,7 @@ class _Writer:
 
 def _come_after_requests() -> None:
     """Run at a lower priority than the process that answers requests."""
+    request_slice(DEFAULT_SLICE_NS)  # the thread that started this process may have a short one
     os.nice(_LOWER_PRIORITY)
     if sys.platform == "linux":
         with contextlib.suppress(OSError):
