@@ -118,7 +118,9 @@ def main() -> None:
     parser.add_argument("--days", type=float, default=60.0)
     parser.add_argument("--keep", type=float, default=0.95)
     parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--only", default="", help="one of better, equal, worse, nothing")
     asked = parser.parse_args()
+    cases = [(k, case) for k, case in enumerate(CASES) if asked.only in ("", case.name)]
     n_views = asked.days * VIEWS_A_DAY
     print("case      sales  revenue    rates     broken   least  half   all  revenue")
     with multiprocessing.Pool(asked.processes) as processes:
@@ -126,9 +128,9 @@ def main() -> None:
             processes.starmap_async(
                 play, [(case, asked.keep, n_views, [k, run]) for run in range(asked.runs)]
             )
-            for k, case in enumerate(CASES)
+            for k, case in cases
         ]
-        for case, result in zip(CASES, results, strict=True):
+        for (_, case), result in zip(cases, results, strict=True):
             print(line(case, result.get()), flush=True)
 
 

@@ -27,7 +27,7 @@ are 0. The lower end plus 1 is rho. The share of chosen pages is then
 and 0 where one more chosen page that earns nothing could break the promise. Two certificates say
 how many more such pages there may be (`certify`); the larger number counts.
 
-- By counts: (1 - keep) n_all - n_other. It needs no evidence, because pages that earn nothing keep
+- By counts: 0.95 (1 - keep) n_all - n_other. It needs no evidence, because pages that earn nothing keep
   the promise while they are few enough, if B_t does not change.
 - By evidence: the lower bound on the balance, in units of the upper bound of B. Open views of
   other pages count as if they earned nothing, until they are settled.
@@ -53,7 +53,10 @@ GROUPS: tuple[Group, ...] = ("chosen", "own", "random")
 CHOSEN, OWN, RANDOM = range(3)
 
 MARGIN = 0.9
-"""The part of the allowance that is used: the rest covers rates that drift."""
+"""The part of the allowance that the share uses."""
+
+COUNTED = 0.95
+"""The part of the allowance by counts that realised counts may use: rates may drift."""
 
 LEAST_OWN = 0.05
 """The share of own pages that stays for comparison unless another one is given."""
@@ -76,7 +79,7 @@ ENTRY = 1.25
 LARGEST_RATIO = 1e6
 """A ratio above this is reported as this."""
 
-N_DEVIATIONS = 3.0
+N_DEVIATIONS = 4.0
 """Standard deviations of a realised count that a share leaves room for."""
 
 
@@ -461,7 +464,7 @@ def certify(evidence: PromiseEvidence, open_views: OpenCounts, terms: Terms) -> 
     """
     keep, n_other = terms.keep, evidence.n_other + open_views.other
     n_all = n_other + evidence.n_own + open_views.own
-    by_counts = (1.0 - keep) * n_all - n_other
+    by_counts = COUNTED * (1.0 - keep) * n_all - n_other
     low, high = _own_rate(evidence, terms.most)
     if high <= 0.0:
         return Certificate(by_counts, 1.0 - RANGES[0])
@@ -526,7 +529,7 @@ def next_share(
         wanted, reason = max(0.0, certificate.largest_share - terms.random), "evidence"
     max_other = spare / keep if keep else math.inf
     if n_ahead is not None:
-        half = 0.5 * N_DEVIATIONS  # n s + 3 sqrt(n s) <= max_other
+        half = 0.5 * N_DEVIATIONS  # n s + 4 sqrt(n s) <= max_other
         most_views = (math.sqrt(half * half + max_other) - half) ** 2
         wanted = min(wanted, max(0.0, most_views / max(n_ahead, 1.0) - terms.random))
     if max_other < 1.0 or wanted <= 0.0:
