@@ -27,8 +27,8 @@ are 0. The lower end plus 1 is rho. The share of chosen pages is then
 and 0 where one more chosen page that earns nothing could break the promise. Two certificates say
 how many more such pages there may be (`certify`); the larger number counts.
 
-- By counts: 0.95 (1 - keep) n_all - n_other. It needs no evidence, because pages that earn nothing keep
-  the promise while they are few enough, if B_t does not change.
+- By counts: 0.95 (1 - keep) n_all - n_other. It needs no evidence, because pages that earn nothing
+  keep the promise while they are few enough, if B_t does not change.
 - By evidence: the lower bound on the balance, in units of the upper bound of B. Open views of
   other pages count as if they earned nothing, until they are settled.
 
