@@ -150,7 +150,7 @@ def test_a_page_without_markers_is_refused(board: Leaderboard, tmp_path: Path) -
 
 
 def test_the_documentation_shows_the_leaderboard_that_lies_beside_it() -> None:
-    text = (DOCS / "choosing-a-policy.md").read_text(encoding="utf-8")
+    text = (DOCS / "leaderboard.md").read_text(encoding="utf-8")
     shown = text.partition(BLOCK_START)[2].partition(BLOCK_END)[0].strip()
     board = Leaderboard.load(DOCS / "leaderboard.json")
     assert shown == leaderboard_block(board).strip()

@@ -98,7 +98,7 @@ def default_policy(horizon: int | None = None) -> Policy:
 
     It needs no horizon, and uses one that is given.
 
-    docs/choosing-a-policy.md explains how it was chosen and how it performs.
+    docs/leaderboard.md shows how it performs.
 
     >>> default_policy().name
     'paced-bayes'
