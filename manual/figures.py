@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
-from manual.benchmark_figures import draw_alternatives, draw_peers, draw_targets
+from manual.benchmark_figures import draw_alternatives, draw_peers
 from manual.frontier_figure import draw_coupon_frontier
 from manual.leaderboard_figure import draw_leaderboard
 from slotwise.errors import UnknownName
@@ -36,9 +36,6 @@ FIGURES: Mapping[str, ManualFigure] = {
     "leaderboard": ManualFigure(
         draw_leaderboard,
         "The ratio of every policy to the best one of each case, one row per policy",
-    ),
-    "targets": ManualFigure(
-        draw_targets, "Every benchmark with a target: how many times better or worse it is"
     ),
     "alternatives": ManualFigure(
         draw_alternatives, "Microseconds for a page view, slotwise beside other packages"
