@@ -299,7 +299,7 @@ def test_rules_are_part_of_the_audit_and_stay_when_the_pool_is_replaced(
     outcomes = OutcomesSinceStart(T0)
     picture = draw_pool(service.reporter, "home", seconds(6), outcomes, service.health())
     told = [line.what for line in picture.overview.changes]
-    assert any("rules none → name one of a, group a, at_most 1" in what for what in told)
+    assert any("added the rule one of a (group a, at most 1)" in what for what in told)
     many = PoolRule(name="four", group="c", at_least=3)
     service.directory.put_rules("home", [many], "test", seconds(7)).result()
     with pytest.raises(InvalidInput, match="`at_least` of rule 'four' must be at most 2"):

@@ -116,20 +116,30 @@ class Pool(NamedTuple):
             found.append(Rule(rule.name, links, least, None if is_free else most, rule.boost))
         return tuple(found)
 
+    def is_restricted(self, now_us: int) -> bool:
+        """Return whether rules, or dates of links, restrict pages."""
+        return bool(self.settings.rules) or bool(self.off_at(now_us))
+
+    def rules_in_force(
+        self, link_ids: Sequence[str], n_slots: int, paced: Iterable[PacedRule] = ()
+    ) -> RulesInForce:
+        """Return the rules for pages with `n_slots` of these links."""
+        return RulesInForce(self.rules(paced), LinkPool(link_ids), n_slots)
+
     def ruled_page(self, now_us: int, paced: Iterable[PacedRule] = ()) -> RuledPage | None:
         """Return what rules and dates allow on a page; None where nothing is restricted."""
-        rules, off = self.rules(paced), self.off_at(now_us)
+        off = self.off_at(now_us)
         n_slots = min(self.settings.slots, len(self.active) - len(off))
-        if not (rules or off) or n_slots == 0:
+        if n_slots == 0 or not self.is_restricted(now_us):
             return None
-        links = LinkPool(self.active)
-        in_force = RulesInForce(rules, links, n_slots)
-        return in_force.for_places(NO_PLACES, links.places("links", off), n_slots)
+        in_force = self.rules_in_force(self.active, n_slots, paced)
+        return in_force.for_places(NO_PLACES, LinkPool(self.active).places("links", off), n_slots)
 
     def rules_key(self, now_us: int, paced: Iterable[PacedRule] = ()) -> int:
         """Return a number that identifies the result of `ruled_page`; 0 where it is None."""
-        rules, off = self.rules(paced), sorted(self.off_at(now_us))
-        return zlib.crc32(repr((rules, off)).encode()) if rules or off else 0
+        if not self.is_restricted(now_us):
+            return 0
+        return zlib.crc32(repr((self.rules(paced), sorted(self.off_at(now_us)))).encode())
 
     @property
     def reset_times(self) -> dict[str, int]:

@@ -127,7 +127,9 @@ class InstalledVersion:
         if before is not None and before._in_force and before._ruled_by == self._ruled_by:
             self._in_force, self._ruling = before._in_force, before._ruling
         elif self.link_ids and (rules or self.off):
-            self._in_force = RulesInForce(rules, LinkPool(self.link_ids), self._pool.slots)
+            self._in_force = self.pool.rules_in_force(
+                self.link_ids, self._pool.slots, stored.paced_rules
+            )
             self._ruling = RLock()
         shown = self._places.keys() - self.off
         pins = [(pin.position, pin.link_id) for pin in self._pool.pins]

@@ -63,11 +63,12 @@ def _present(pool: Pool, installed: InstalledVersion) -> _Now | None:
     n_slots = min(pool.settings.slots, len(places))
     if not n_slots:
         return None
-    links = LinkPool([installed.link_ids[k] for k in places.tolist()])
+    link_ids = [installed.link_ids[k] for k in places.tolist()]
+    links = LinkPool(link_ids)
     pinned = [links.place_of[one.link_id] for one in pool.settings.pins if one.link_id in links]
     return _Now(
         places,
-        RulesInForce(pool.rules(installed.stored.paced_rules), links, n_slots),
+        pool.rules_in_force(link_ids, n_slots, installed.stored.paced_rules),
         np.array(pinned[:n_slots], np.int64),
         installed.rates.revenue[places],
         installed.rates.clicks[places],
