@@ -104,6 +104,18 @@ def test_all_pools_stand_side_by_side(
     let_windows_close(2 * DAY_S)
     admin.delete(f"/v1/pools/{pools[1]}").raise_for_status()
     rows = {row["pool_id"]: row for row in visitor.get("/dashboard/overview").json()["pools"]}
+    found = visitor.get("/dashboard/overview").json()
+    ids = [row["pool_id"] for row in found["pools"]]
+    pages = [
+        visitor.get("/dashboard/overview", params={"offset": k, "limit": 1}).json()
+        for k in range(len(ids) + 1)
+    ]
+    assert {page["n_pools"] for page in pages} == {found["n_pools"]} == {len(ids)}
+    assert [[row["pool_id"] for row in page["pools"]] for page in pages] == [
+        *([one] for one in ids),
+        [],
+    ]
+    assert visitor.get("/dashboard/overview", params={"limit": 201}).status_code == 422
     stats = admin.get(f"/v1/pools/{pools[0]}/stats").json()
     for name in ("floor", "clicks_delivered", "groups", "lift"):
         assert rows[pools[0]][name] == stats[name]

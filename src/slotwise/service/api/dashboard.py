@@ -197,13 +197,22 @@ def _wanted(
 
 MAX_DAYS = 92
 _ALL_POOLS = " all pools"
-"""The name of the cached report; no pool has it, for no id has a space."""
+"""The start of the names of cached reports; no pool has it, for no id has a space."""
 
 
 class PoolRows(msgspec.Struct, frozen=True, kw_only=True):
-    """Every pool, by id."""
+    """Some pools, by id."""
 
+    n_pools: int
+    """The number of all pools."""
     pools: tuple[PoolRow, ...]
+
+
+class PoolRowsQuery(Strict, frozen=True, kw_only=True):
+    """Which pools to return."""
+
+    offset: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
+    limit: Annotated[int, Meta(ge=1, le=200)] = 50
 
 
 class PeriodQuery(Strict, frozen=True, kw_only=True):
@@ -213,13 +222,19 @@ class PeriodQuery(Strict, frozen=True, kw_only=True):
     until: Annotated[Time, Meta(description="Its end, which is no part of it")]
 
 
-@OPERATIONS.add("GET /dashboard/overview", "read", open_on_loopback=True)
-def dashboard_overview(context: ServiceContext, _request: Request) -> PoolRows:
-    """Read how all pools are doing."""
-    service = context.service
-    state = tuple((pool.pool_id, pool.changed_us) for pool in service.directory.pools())
+@OPERATIONS.add("GET /dashboard/overview", "read", open_on_loopback=True, query=PoolRowsQuery)
+def dashboard_overview(context: ServiceContext, request: Request) -> PoolRows:
+    """Read how the pools are doing."""
+    service, query = context.service, request.query
+    pools = service.directory.all_pools()
+    some = pools[query.offset : query.offset + query.limit]
+    state = tuple((pool.settings.pool_id, pool.settings.changed_us) for pool in some)
     rows = context.comparisons.get(
-        _ALL_POOLS, state, lambda: PoolRows(pools=service.reporter.all_pools(service.health()))
+        f"{_ALL_POOLS} {query.offset} {query.limit}",
+        (len(pools), state),
+        lambda: PoolRows(
+            n_pools=len(pools), pools=service.reporter.rows_of(some, service.health())
+        ),
     )
     assert isinstance(rows, PoolRows)
     return rows

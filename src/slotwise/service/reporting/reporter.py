@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import time
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from threading import Lock
 from typing import Generic, NamedTuple, TypeVar
 
@@ -18,6 +18,7 @@ from slotwise.errors import SlotwiseError, UnknownDecision
 from slotwise.evaluation import BestMix, Estimate, evaluate
 from slotwise.service.deciding.decider import Decider
 from slotwise.service.deciding.installed_version import InstalledVersion
+from slotwise.service.pool import Pool
 from slotwise.service.pool_directory import Notes, PoolDirectory
 from slotwise.service.records import (
     DAY_US,
@@ -253,10 +254,10 @@ class Reporter:
         views_per_s = sum(span.views for span in spans) / seconds
         return check_new_rules(pool, installed, rules, now_us, views_per_s)
 
-    def all_pools(self, health: Health) -> tuple[PoolRow, ...]:
-        """Return a row for each pool."""
+    def rows_of(self, pools: Iterable[Pool], health: Health) -> tuple[PoolRow, ...]:
+        """Return a row for each of these pools."""
         rows = []
-        for pool in self.directory.all_pools():
+        for pool in pools:
             settings, pool_id = pool.settings, pool.settings.pool_id
             with self._store.reading() as reader:
                 counters = reader.counters(pool_id)

@@ -7,7 +7,11 @@ import * as words from "./words.js";
 
 const panel = document.querySelector("#all-pools");
 const body = panel.querySelector("tbody");
-let rows = [];
+const pages = panel.querySelector(".pages");
+const [PAGE, MOST] = [50, 200]; // rows of the table, and of one call
+let [offset, nPools] = [0, 0];
+
+const read = (first, limit, options) => call(`/dashboard/overview?${new URLSearchParams({ offset: first, limit })}`, options);
 
 function row(pool) {
   const name = element("a", { href: `/?pool=${encodeURIComponent(pool.pool_id)}`, textContent: pool.pool_id });
@@ -22,14 +26,31 @@ function row(pool) {
 }
 
 export async function show(signal) {
-  rows = (await call("/dashboard/overview", { signal })).pools;
+  const found = await read(offset, PAGE, { signal });
+  nPools = found.n_pools;
+  if (offset >= nPools && offset > 0) { // pools are archived, never removed, unless the store is another one
+    offset = 0;
+    return show(signal);
+  }
   const focused = document.activeElement?.closest?.("#all-pools tbody a")?.textContent;
-  body.replaceChildren(...rows.map(row));
+  body.replaceChildren(...found.pools.map(row));
   stack(body.parentElement);
   if (focused) [...body.querySelectorAll("a")].find((one) => one.textContent === focused)?.focus();
+  const last = Math.min(offset + PAGE, nPools);
+  pages.hidden = nPools <= PAGE;
+  pages.querySelector(".page-number").textContent = `${words.count(offset + 1)} to ${words.count(last)} of ${words.count(nPools)}`;
+  pages.querySelector(".previous").disabled = offset === 0;
+  pages.querySelector(".next").disabled = last >= nPools;
 }
 
-function save() {
+// All pools, whatever the table shows of them.
+async function save() {
+  const rows = [];
+  for (let first = 0, more = true; more; first += MOST) {
+    const found = await read(first, MOST);
+    rows.push(...found.pools);
+    more = rows.length < found.n_pools && found.pools.length > 0;
+  }
   const head = ["pool", "archived", "links", "slots", "floor", "status", "clicks_per_view", "low", "high", "settled_views", "currency", "revenue_per_view", "random_revenue_per_view", "lift", "lift_low", "lift_high", "trouble"];
   const lines = rows.map((pool) => {
     const [policy, holdout] = ["policy", "holdout"].map((group) => words.group(pool, group));
@@ -44,4 +65,10 @@ function save() {
 
 export function listen() {
   panel.querySelector(".csv").addEventListener("click", save);
+  for (const [name, step] of [["previous", -PAGE], ["next", PAGE]]) {
+    pages.querySelector(`.${name}`).addEventListener("click", () => {
+      offset = Math.max(0, Math.min(offset + step, nPools - 1));
+      show();
+    });
+  }
 }
