@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-UNREACHABLE = "ignore::slotwise.selector.report.FloorUnreachable"
+UNREACHABLE = "ignore::slotwise.selector.floor_advice.FloorUnreachable"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

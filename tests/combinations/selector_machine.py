@@ -25,7 +25,7 @@ from slotwise.errors import SlotwiseError
 from slotwise.player.known_counts import KnownCounts
 from slotwise.policies import POLICIES
 from slotwise.selector import start_from_counts
-from slotwise.selector.report import FloorUnreachable
+from slotwise.selector.floor_advice import FloorUnreachable
 from tests.combinations.shop_play import a_visitor
 from tests.selector.selectors import registered_policy
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from slotwise import ConUCB, Selector
-from slotwise.selector.report import RevenueClipped
+from slotwise.selector.accounting import RevenueClipped
 
 
 def with_levels() -> Selector:

@@ -50,7 +50,7 @@ CASES = [
 ]
 
 
-@pytest.mark.filterwarnings("ignore::slotwise.selector.report.FloorUnreachable")
+@pytest.mark.filterwarnings("ignore::slotwise.selector.floor_advice.FloorUnreachable")
 @pytest.mark.parametrize(("counted", "floor", "status"), CASES)
 def test_selector_and_service_judge_alike(
     counted: list[tuple[int, int]], floor: float, status: str

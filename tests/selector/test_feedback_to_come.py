@@ -117,7 +117,7 @@ def test_forgotten_pages_are_not_open() -> None:
     assert np.array_equal(opened(selector), counted(selector))
 
 
-@pytest.mark.filterwarnings("ignore::slotwise.selector.report.FloorUnreachable")
+@pytest.mark.filterwarnings("ignore::slotwise.selector.floor_advice.FloorUnreachable")
 def test_pages_that_never_get_feedback_are_counted_no_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -23,7 +23,7 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "clicks.csv"
 
 
-@pytest.mark.filterwarnings("ignore::slotwise.selector.report.FloorUnreachable")
+@pytest.mark.filterwarnings("ignore::slotwise.selector.floor_advice.FloorUnreachable")
 @pytest.mark.parametrize("policy", [name for name in POLICIES if name != "fixed-mix"])
 def test_rates_are_known_and_nothing_is_owed(policy: str, table: Path) -> None:
     selector = new_selector(policy, links=list("abc"), click_floor=1.0, max_revenue=10.0)
@@ -55,7 +55,7 @@ def test_the_command_makes_a_selector_to_load(
     assert selector.select().shown == ("b",)
 
 
-@pytest.mark.filterwarnings("ignore::slotwise.selector.report.FloorUnreachable")
+@pytest.mark.filterwarnings("ignore::slotwise.selector.floor_advice.FloorUnreachable")
 def test_segments_teach_what_differs(table: Path) -> None:
     table.write_text(
         "device,link,views,clicks\nphone,a,5000,2500\nphone,b,5000,50\n"

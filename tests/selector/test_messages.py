@@ -11,7 +11,8 @@ import pytest
 
 from slotwise import BernoulliLinks, Selector, simulate
 from slotwise.errors import InvalidFeedback, InvalidInput
-from slotwise.selector.report import FloorUnreachable, UnknownWord
+from slotwise.selector.accounting import UnknownWord
+from slotwise.selector.floor_advice import FloorUnreachable
 
 
 @pytest.mark.parametrize(("wrong", "right"), [("floor", "click_floor"), ("slots", "n_slots")])

@@ -13,7 +13,7 @@ import pytest
 from slotwise import ConUCB, Selector, Uniform
 from slotwise.selection import solve
 from slotwise.selector import RevenueClipped
-from slotwise.selector.report import rate_of
+from slotwise.selector.accounting import rate_of
 from tests.selector.selectors import KINDS, LINKS, new_selector, play
 
 
@@ -77,7 +77,7 @@ CASES = {
 }
 
 
-@pytest.mark.filterwarnings("ignore::slotwise.selector.report.FloorUnreachable")
+@pytest.mark.filterwarnings("ignore::slotwise.selector.floor_advice.FloorUnreachable")
 @pytest.mark.parametrize("status", CASES)
 def test_status_and_price_are_those_of_the_floor_program_in_money(status: str) -> None:
     floor, clicks = CASES[status]
@@ -114,7 +114,7 @@ def test_the_price_is_what_one_more_click_costs() -> None:
     assert (revenue[0] - revenue[1]) / 0.0001 == pytest.approx(prices[0], rel=0.05)
 
 
-@pytest.mark.filterwarnings("ignore::slotwise.selector.report.FloorUnreachable")
+@pytest.mark.filterwarnings("ignore::slotwise.selector.floor_advice.FloorUnreachable")
 def test_nothing_seen_is_not_called_infeasible() -> None:
     selector = new_selector(click_floor=1.5)
     page = selector.report().page
@@ -199,7 +199,7 @@ def test_a_printed_report_is_a_table() -> None:
     assert lines[-1] == "con-ucb: 1 pages, 1 open, 0 forgotten; 1 amounts clipped"
 
 
-@pytest.mark.filterwarnings("ignore::slotwise.selector.report.FloorUnreachable")
+@pytest.mark.filterwarnings("ignore::slotwise.selector.floor_advice.FloorUnreachable")
 def test_a_long_report_shows_the_likeliest_links() -> None:
     selector = new_selector(Uniform(), links=range(100), n_slots=2)
     text = str(selector.report())
@@ -209,7 +209,7 @@ def test_a_long_report_shows_the_likeliest_links() -> None:
     assert "infeasible: the most that a page can have is 0.4" in str(out_of_reach.report())
 
 
-@pytest.mark.filterwarnings("ignore::slotwise.selector.report.FloorUnreachable")
+@pytest.mark.filterwarnings("ignore::slotwise.selector.floor_advice.FloorUnreachable")
 def test_the_floor_is_judged_by_the_clicks_delivered(tmp_path: Path) -> None:
     """The next page may be expected to bring less than the floor while the promise is kept."""
     selector = new_selector(Uniform(), links=["a", "b"], n_slots=1, click_floor=0.5)

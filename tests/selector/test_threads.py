@@ -90,7 +90,7 @@ def test_every_thread_may_settle_the_same_pages() -> None:
     assert sum(row.revenue for row in report.links) == N_PAGES
 
 
-@pytest.mark.filterwarnings("ignore::slotwise.selector.report.FloorUnreachable")
+@pytest.mark.filterwarnings("ignore::slotwise.selector.floor_advice.FloorUnreachable")
 def test_the_pool_may_change_while_pages_are_chosen() -> None:
     selector = new_selector(links=range(12), n_slots=4)
 

@@ -15,7 +15,7 @@ from slotwise.policies.policy import CountingPolicy, Counts, new_counts
 from slotwise.problem import Problem
 from slotwise.selection.mix import N_SURE, Mix, new_mix
 from slotwise.selector import KnownCounts, LinkReport, RevenueClipped, start_from_counts
-from slotwise.selector.report import Money
+from slotwise.selector.accounting import Money
 from tests.policies.order_of_feedback import refitted
 from tests.selector.selectors import (
     COUNTING,

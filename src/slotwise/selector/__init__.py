@@ -6,17 +6,14 @@ needs no optional package.
 """
 
 from slotwise.player.known_counts import KnownCounts, read_known_counts
+from slotwise.selector.accounting import AnytimeRate, DeliveredReport, Rate, RevenueClipped
+from slotwise.selector.floor_advice import PriceOfFloor
 from slotwise.selector.report import (
-    AnytimeRate,
-    DeliveredReport,
     FloorReport,
     LevelReport,
     LinkReport,
     PageReport,
-    PriceOfFloor,
-    Rate,
     Report,
-    RevenueClipped,
     VisitorReport,
 )
 from slotwise.selector.selector import Selector, start_from_counts

@@ -1,6 +1,6 @@
 """The arguments of a Selector that need more than one check.
 
-Used by `report`, `selector`, `cli` and `simulation`.
+Used by `accounting`, `cli`, `selector` and `simulation`.
 """
 
 from __future__ import annotations

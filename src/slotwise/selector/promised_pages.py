@@ -1,6 +1,6 @@
 """The own page of a selector, the promise about it, and its comparison with chosen pages.
 
-Used by `report`, `selector` and `selector_file`.
+Used by `report`, `report_text`, `selector` and `selector_file`.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from slotwise.policies import NOBODY, Policy, default_policy
 from slotwise.problem import LEARN, Problem, Rule, whole_number
 from slotwise.rounds import AnyLink, Decision, Link
 from slotwise.selection.promise import LEAST_OWN
+from slotwise.selector.accounting import DeliveredTotals, Money, UnknownWords
 from slotwise.selector.arguments import (
     by_level,
     checked_levels,
@@ -32,21 +33,16 @@ from slotwise.selector.arguments import (
     checked_slot_weights,
     refuse_unknown,
 )
+from slotwise.selector.floor_advice import PriceOfFloor, price_of_floor, warn_unreachable
 from slotwise.selector.open_pages import CLICKS_AND_REVENUE, OpenPage, OpenPages, read_batch
 from slotwise.selector.page_journal import PageJournal
 from slotwise.selector.promised_pages import PromisedPages, checked_holdout, new_secret
 from slotwise.selector.report import (
-    DeliveredTotals,
-    Money,
-    PriceOfFloor,
     Report,
-    UnknownWords,
     link_reports,
     page_report,
-    price_of_floor,
     rule_reports,
     visitor_reports,
-    warn_unreachable,
 )
 from slotwise.selector.selector_file import load_selector, save_selector
 
