@@ -162,16 +162,16 @@ class Server:
         self._find_url()
 
     def _find_url(self) -> None:
-        """Read where it listens; the line comes when it does."""
+        """Read where it listens; the line comes when it does, in the words of its release."""
         line = self._lines.readline()
-        found = re.search(r"dashboard +(http://\S+)/$", line.rstrip())
+        found = re.search(r"(?:dashboard +| at )(http://\S+?)/?$", line.rstrip())
         assert found, f"the server did not start: {line!r}"
         self.url = found.group(1)
 
     def admin_key(self) -> str:
         """Read the key that a first start prints."""
         for line in self._lines:
-            if found := re.search(r"admin key +(sw_ak_\S+)", line):
+            if found := re.search(r"(sw_ak_\S+)", line):
                 return found.group(1)
         raise AssertionError("the first start printed no key")
 

@@ -16,8 +16,8 @@ from tests.service.crash_harness import POOL, Acknowledged, Server, check, clien
 from tests.service.private_postgresql import PrivatePostgresql
 from tests.service.replica_crashes import send_to_any, wait_for_learner
 
-EARLIER = ["cc3cc17"]
-"""A commit whose stores have schema v0013."""
+EARLIER = ["cc3cc17", "6c29f1ca", "88974165"]
+"""Commits whose stores have the schemas v0013, v0014 and v0015."""
 N_EVENTS = 300
 
 
