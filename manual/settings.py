@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from manual.markdown import code, table
-from slotwise.features import MAX_FEATURES, MAX_LENGTH, MAX_WORDS
+from slotwise.features import MAX_FEATURES
+from slotwise.frequent_words import MAX_LENGTH, MAX_WORDS
 from slotwise.service import limits
 from slotwise.service.settings import ENVIRONMENT_PREFIX, Settings, setting_notes
 

@@ -10,16 +10,14 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from slotwise.errors import InvalidInput
-from slotwise.features import (
+from slotwise.features import NOT_KNOWN, RARE, Features
+from slotwise.frequent_words import (
     MAX_COUNTED,
     MAX_LENGTH,
     MAX_MASS,
     MAX_WORDS,
-    NOT_KNOWN,
-    RARE,
     REPLACE_EVERY,
     SEEN_OFTEN,
-    Features,
     FrequentWords,
 )
 

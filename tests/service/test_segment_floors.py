@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from slotwise.errors import InvalidInput
-from slotwise.features import MAX_WORDS
+from slotwise.frequent_words import MAX_WORDS
 from slotwise.service.counting.attribution import Counters
 from slotwise.service.deciding.installed_version import InstalledVersion
 from slotwise.service.learning.publisher import stand_in

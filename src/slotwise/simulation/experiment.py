@@ -41,6 +41,7 @@ DECIDING = (
     "slotwise.environments.environment",
     "slotwise.environments.visitor_shops",
     "slotwise.features",
+    "slotwise.frequent_words",
     "slotwise.player.link_pool",
     "slotwise.player.pages",
     "slotwise.player.rules_in_force",

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from slotwise.arrays import Floats, Links, Places
 from slotwise.compile import compiled, switching
-from slotwise.features import MAX_LENGTH, Features, KnownVisitor
+from slotwise.features import Features, KnownVisitor
+from slotwise.frequent_words import MAX_LENGTH
 from slotwise.player.own_page import mixed, own_probabilities
 from slotwise.player.rules_in_force import RuledPage
 from slotwise.player.slots import SlotPositions
