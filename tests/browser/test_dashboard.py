@@ -278,7 +278,9 @@ def test_an_infeasible_floor_says_what_to_do(
         expect(page.locator("#floor .advice")).to_contain_text(
             re.compile(r"Lower the floor to 0\.\d")
         )
-        expect(page.locator("#cost .verdict")).to_contain_text("No page reaches the floor")
+        expect(page.locator("#cost .verdict")).to_contain_text(
+            "By present estimates no page of these links reaches the floor"
+        )
         keep_picture(page, "infeasible")
         assert_accessible(page)
     finally:
@@ -549,11 +551,14 @@ def test_a_window_that_catches_the_feedback_fits(
     watched: Watched, day: str, window_s: int, verdict: str
 ) -> None:
     come = {"n_events": 500, "median_s": 0.1, "late_s": 0.6, "suggested_window_s": 60}
-    pool = {"click_delays": come, "sale_delays": come, "started_us": 1}
+    cut = [{"sales": 100, "cut_sales": 24}]
+    money = {"spans": cut, "max_revenue_micros": 50_000_000, "currency": "EUR"}
+    pool = {"click_delays": come, "sale_delays": come, "started_us": 1, **money}
     windows = {"click_window_s": window_s, "revenue_window_s": window_s}
     others = ["late_clicks", "late_sales", "invalid_clicks", "refused", "refused_since_start"]
     counts = dict.fromkeys([*others, "duplicates", "n_quarantined"], 1)
     asked = "async (pool) => (await import('/dashboard/files/words.js')).healthFacts(pool)"
     facts = dict(watched.open(day).evaluate(asked, {**pool, **windows, **counts}))
     assert facts["Clicks come"].endswith(verdict)
+    assert facts["Cut"].startswith("24 of 100 sales were above the largest that counts (€50.00).")
     assert "waits for a page or a sale that has not arrived yet" in facts["Quarantined"]
