@@ -94,6 +94,9 @@ def main(args: Sequence[str] | None = None) -> int:
     except SlotwiseError as error:
         print(f"slotwise: {error}", file=sys.stderr)
         return 2
+    except PermissionError as error:  # any command may meet a file of somebody else
+        print(f"slotwise: {error.filename} cannot be used: {error.strerror}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print(INTERRUPTED, file=sys.stderr)
         return 130

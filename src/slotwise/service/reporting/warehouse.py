@@ -172,6 +172,8 @@ first row."""
 _UNFINISHED = "_unfinished"
 _MAX_CURSOR_BYTES = 10_000
 _LEFT_BEHIND = timedelta(days=1)
+_GIVE_UP_S = 30
+"""How long an object store may be out of reach before an export fails; the next run continues."""
 _SCHEMES = ("file", "s3", "gs", "gcs")
 FORMAT = 2
 _FOREVER = 2**63 - 1
@@ -197,6 +199,15 @@ class Cursor(msgspec.Struct, frozen=True, kw_only=True):
     may store a decision after others with a later time."""
 
 
+def _impatient(address: str) -> str:
+    """Return an address whose library gives up in time; that of gs:// tries for 15 minutes."""
+    parts = urlsplit(address)
+    if parts.scheme not in ("gs", "gcs") or "retry_limit_seconds" in parts.query:
+        return address
+    limit = f"retry_limit_seconds={_GIVE_UP_S}"
+    return parts._replace(query=f"{parts.query}&{limit}" if parts.query else limit).geturl()
+
+
 class Target:
     """The folder of an export, on a local disk or in an object store."""
 
@@ -216,7 +227,7 @@ class Target:
                 self.files: Any = pyarrow.fs.LocalFileSystem()
                 self.base = str(Path(address).absolute())
             else:
-                self.files, self.base = pyarrow.fs.FileSystem.from_uri(address)
+                self.files, self.base = pyarrow.fs.FileSystem.from_uri(_impatient(address))
         except (OSError, pa.ArrowException) as error:
             reason = str(error).splitlines()[0].replace(address, self.shown)
             raise InvalidInput.of("to", "an address that opens", self.shown, reason) from None

@@ -124,12 +124,14 @@ def connect(path: Path, busy_timeout_s: float, *pragmas: str) -> sqlite3.Connect
 
 
 def _refuse_other_files(path: Path, busy_timeout_s: float) -> None:
-    """Refuse a file that is neither a store nor empty; one that cannot be read is refused later.
+    """Refuse a file that is neither a store nor empty, or that may not be read.
 
     SQLite reads it: closing a file that is opened beside it would drop SQLite's locks.
     """
     if not (path.is_file() and path.stat().st_size):
         return
+    if not os.access(path, os.R_OK, effective_ids=os.access in os.supports_effective_ids):
+        raise StoreUnavailable(f"the store {path} cannot be read: Permission denied")
     with closing(sqlite3.connect(path, timeout=busy_timeout_s)) as found:
         try:
             names = {name for (name,) in found.execute("SELECT name FROM sqlite_master")}
