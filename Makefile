@@ -18,7 +18,7 @@ EXPERIMENTS := .venv/experiments-installed-by-make
 PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help install system-packages test test-system test-all test-oldest check golden format bench bench-service crash-test soak fuzz mutants paper picture docs release lock clean
+.PHONY: help install system-packages test test-system test-all test-oldest test-versions check golden format bench bench-service crash-test soak fuzz mutants paper picture docs release lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +48,9 @@ test-all: $(INSTALLED) system-packages ## run every test, the slow ones too
 
 test-oldest: ## test with the oldest versions that pyproject.toml allows
 	scripts/test-oldest $(PYTHON)
+
+test-versions: ## run the tests that need only Python on every Python from 3.11 on that is found
+	scripts/test-versions
 
 check: $(INSTALLED) ## check format, style, types and layers
 	$(BIN)/ruff format --check
