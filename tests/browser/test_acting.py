@@ -111,7 +111,7 @@ def test_a_pool_is_made_and_a_wrong_field_loses_nothing(
         ("Currency", "euro", ""),
         ("Currency", "E1", "This must be three capital letters (ISO 4217)."),
         ("Clicks count for (minutes)", "99999999", "This must be more than 0, and 90 days"),
-        ("Share of random pages", "5", "This must be a number, at most 1."),
+        ("Share of pages for comparison", "5", "This must be a number, at most 1."),
         ("Hosts of your shop", "no!", "This must be a lower-case host such as shop.example"),
     ):
         good = field(opened, label)[0]
@@ -134,7 +134,8 @@ def test_a_pool_is_made_and_a_wrong_field_loses_nothing(
     save(opened)
     expect(opened.locator("#link-form")).to_be_visible()
     made = admin.get("/v1/pools/spring").json()
-    assert (made["slots"], made["click_floor"], made["holdout"]) == (2, 0.25, 0.05)
+    assert (made["slots"], made["click_floor"]) == (2, 0.25)
+    assert made["holdout"] == {"share": 0.05, "shows": "random"}
     assert made["allowed_hosts"] == ["shop.example", "www.shop.example"]
     assert made["max_revenue"] == {"amount_micros": 50_000_000, "currency": "EUR"}
     assert (made["click_window_s"], made["revenue_window_s"]) == (1800, 86400)
@@ -144,7 +145,7 @@ def test_a_short_form_makes_a_pool_with_its_links(
     opened: Page, admin: httpx.Client, keep_picture: KeepPicture
 ) -> None:
     opened.get_by_role("button", name="New pool").click()
-    expect(opened.locator("#pool-form .field:visible")).to_have_count(6)
+    expect(opened.locator("#pool-form .field:visible")).to_have_count(8)
     fill(opened, "Name", "short pool")
     fill(opened, "Links on a page", "many")
     fill(opened, "Click floor", "-1")

@@ -23,12 +23,18 @@ import msgspec
 from slotwise.service.http.addresses import split_address
 from slotwise.service.records import SECOND_US, FloorState, compose
 from slotwise.service.reporting.overview import Overview
-from slotwise.service.reporting.report_records import RateReport
+from slotwise.service.reporting.report_records import OwnPageReport, RateReport
 from slotwise.service.settings import AlertFormat, origin_of
 from slotwise.service.storage.activity import Span
 
 AlertKind = Literal[
-    "floor-missed", "rule-violated", "feedback-stopped", "learning-failed", "one-network", "test"
+    "floor-missed",
+    "rule-violated",
+    "feedback-stopped",
+    "learning-failed",
+    "one-network",
+    "own-page-better",
+    "test",
 ]
 
 MIN_VIEWS = 100
@@ -65,9 +71,24 @@ def alerts_of(pool: Overview) -> Iterator[Alert]:
     stopped = _stopped(pool)
     if stopped:
         yield Alert(kind="feedback-stopped", pool_id=pool.pool_id, detail=stopped)
+    if pool.comparison is not None and pool.comparison.is_worse:
+        detail = _own_page_better(pool.comparison)
+        yield Alert(kind="own-page-better", pool_id=pool.pool_id, detail=detail)
     one_network = _one_network(pool)
     if one_network:
         yield Alert(kind="one-network", pool_id=pool.pool_id, detail=one_network)
+
+
+def _own_page_better(compared: OwnPageReport) -> str:
+    """Return a sentence on chosen pages that are certainly worse than the own page."""
+    lift = compared.lift
+    assert lift is not None
+    share = f"{compared.chosen_share:.2g} of the pages are chosen now"
+    then = f"the promise limits their share: {share}" if compared.keep else share
+    return (
+        f"Chosen pages earn {-lift.mean:.0%} less than your own page ({-lift.high:.0%} to "
+        f"{-lift.low:.0%} less); {then}."
+    )
 
 
 def _one_network(pool: Overview) -> str:

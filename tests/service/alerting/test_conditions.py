@@ -10,10 +10,10 @@ import pytest
 from msgspec.structs import replace
 
 from slotwise.service.alerting import alerts_of
-from slotwise.service.records import SECOND_US, FloorState, FloorStatus
+from slotwise.service.records import SECOND_US, FloorState, FloorStatus, to_time
 from slotwise.service.reporting.network_shares import BusiestNetwork
 from slotwise.service.reporting.overview import Overview
-from slotwise.service.reporting.report_records import RateReport, SegmentFloorReport
+from slotwise.service.reporting.report_records import OwnPageReport, RateReport, SegmentFloorReport
 from slotwise.service.storage.activity import Span
 
 HOUR_US = 3600 * SECOND_US
@@ -59,6 +59,31 @@ def floor(status: FloorStatus) -> FloorState:
 
 def kinds(overview: Overview) -> list[str]:
     return [alert.kind for alert in alerts_of(overview)]
+
+
+def test_chosen_pages_that_are_certainly_worse_than_the_own_page(healthy: Overview) -> None:
+    compared = OwnPageReport(
+        since=to_time(0),
+        chosen_share=0.045,
+        own_share=0.955,
+        chosen_views=1_000,
+        own_views=20_000,
+        lift=RateReport(mean=-0.4, low=-0.6, high=-0.1),
+        is_worse=True,
+        gained_micros=RateReport(mean=-5.0, low=-9.0, high=-1.0),
+        given_up_micros=0,
+        keep=0.95,
+        kept=0.98,
+        reason="evidence",
+        misses_floor=False,
+    )
+    [alert] = alerts_of(replace(healthy, comparison=compared))
+    assert alert.kind == "own-page-better"
+    assert alert.detail == (
+        "Chosen pages earn 40% less than your own page (10% to 60% less); the promise limits "
+        "their share: 0.045 of the pages are chosen now."
+    )
+    assert kinds(replace(healthy, comparison=replace(compared, is_worse=False))) == []
 
 
 def test_a_pool_that_is_well_raises_nothing(healthy: Overview) -> None:

@@ -229,6 +229,7 @@ def _settings_of(pool_id: str, body: PoolBody) -> PoolSettings:
 
 
 _POINTERS = {
+    "holdout": "/holdout/share",
     "max_revenue_micros": "/max_revenue/amount_micros",
     "currency": "/max_revenue/currency",
     "policy": "/policy/name",

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from slotwise.service.pool_directory import Note
 from slotwise.service.records import (
@@ -35,6 +36,7 @@ from slotwise.service.reporting.report_records import (
     GroupReport,
     Health,
     OutcomesSinceStart,
+    OwnPageReport,
     PageProblem,
     PoolReport,
     RateReport,
@@ -268,6 +270,10 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     rules_below_floor: tuple[str, ...]
     """Rules without which a page could have more clicks, if no page reaches the floor."""
     groups: tuple[GroupReport, ...]
+    comparison: OwnPageReport | None
+    """The comparison with the own page."""
+    own_page: tuple[str, ...]
+    holdout_shows: str
     lift: RateReport | None
     lift_views_needed: int | None
     frontier: tuple[FrontierPoint, ...]
@@ -333,6 +339,7 @@ def draw_pool(
     all_keys = directory.keys()
     names = {key.key_id: key.label for key in all_keys}
     links = directory.links(pool_id)
+    report = _with_forecast(reporter, report, pool, activity, now_us)
     table = LinkTable(pool, links, report, explained, activity, starts_us)
     frontier = reporter.frontier(pool_id)
     n_retired = sum(link.retired for link in links)
@@ -379,6 +386,19 @@ def draw_pool(
         **_firsts(report, activity),
     )
     return DashboardPool(overview, table)
+
+
+def _with_forecast(
+    reporter: Reporter, report: PoolReport, pool: PoolSettings, activity: Activity, now_us: int
+) -> PoolReport:
+    """Return a report that says when the share of chosen pages is expected to grow."""
+    compared = report.comparison
+    if compared is None or compared.reason in (None, "all"):
+        return report
+    window_us = max(pool.click_window_s, pool.revenue_window_s) * SECOND_US
+    n_open = sum(span.views for span in activity.spans if span.start_us > now_us - window_us)
+    half, full = reporter.share_forecast(pool.pool_id, n_open)
+    return replace(report, comparison=replace(compared, views_to_half=half, views_to_all=full))
 
 
 def _price_of_floor(pool: PoolSettings, frontier: FrontierReport) -> int | None:

@@ -30,6 +30,7 @@ from slotwise.service.deciding.page_request import NO_CONSTRAINTS
 from slotwise.service.pool import has_slot_weights, slots_of_pool
 from slotwise.service.records import DAY_US, SECOND_US, FloorState, PoolSettings, compose
 from slotwise.service.refusals import describe_unreadable
+from slotwise.service.reporting.own_page_report import report_own_page
 from slotwise.service.reporting.report_records import (
     Explanation,
     FrontierPoint,
@@ -87,7 +88,13 @@ def report_pool(reader: StoreReader, pool: PoolSettings, installed: InstalledVer
         n_quarantined=reader.n_quarantined(),
         links=tuple(links),
         segment_floors=report_segment_floors(pool, installed),
+        comparison=report_own_page(counters, pool, installed, _own_clicks(counters, pool)),
     )
+
+
+def _own_clicks(counters: Counters, pool: PoolSettings) -> RateReport | None:
+    pages = counters.pages.get("own")
+    return None if pages is None else report_group("own", pages, pool).clicks_per_view
 
 
 def report_segment_floors(

@@ -137,6 +137,38 @@ class RuleStatus(msgspec.Struct, frozen=True, kw_only=True):
     goals: tuple[GoalStatus, ...] = ()
 
 
+class OwnPageReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Chosen pages compared with the own page since it was last changed; settled views only."""
+
+    since: datetime
+    chosen_share: float
+    """The share of chosen pages now."""
+    own_share: float
+    chosen_views: int
+    own_views: int
+    lift: RateReport | None
+    """Revenue of chosen pages over what the own page would have earned on the same views, less 1,
+    with an interval that holds at all times at once; None until the own page has earned."""
+    is_worse: bool
+    """Whether chosen pages are certainly worse than the own page."""
+    gained_micros: RateReport
+    """What chosen pages earned more, in total, than the own page would have earned there."""
+    given_up_micros: int
+    """What own pages would have earned more as chosen pages, at the estimated lift."""
+    keep: float | None
+    """The promise; None if nothing is promised."""
+    kept: float | None
+    """Revenue so far over what the own page alone would have earned; None until it is known."""
+    reason: Literal["all", "evidence", "start", "stopped"] | None
+    """Why the share is as it is; None if nothing is promised."""
+    misses_floor: bool
+    """Whether the own page itself certainly misses the click floor."""
+    views_to_half: int | None = None
+    views_to_all: int | None = None
+    """Expected further page views until half, and all, of the pages that may be chosen are; None
+    if that is not known or takes very long."""
+
+
 class PoolReport(msgspec.Struct, frozen=True, kw_only=True):
     """The statistics of a pool."""
 
@@ -170,6 +202,8 @@ class PoolReport(msgspec.Struct, frozen=True, kw_only=True):
     """Estimated further page views until the interval of `lift` excludes 0, if they are like those
     so far; 0 if it already does, None if there is no basis."""
     rules: tuple[RuleStatus, ...] = ()
+    comparison: OwnPageReport | None = None
+    """The comparison with the own page; None if no page is an own page."""
 
 
 class FrontierPoint(msgspec.Struct, frozen=True, kw_only=True):

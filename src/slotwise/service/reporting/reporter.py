@@ -35,6 +35,7 @@ from slotwise.service.reporting.decision_report import (
     round_row,
     settings_at,
 )
+from slotwise.service.reporting.own_page_report import forecast_share
 from slotwise.service.reporting.pool_report import (
     PeriodComparison,
     compare_periods,
@@ -222,6 +223,7 @@ class Reporter:
         self._store = store
         self._decider = decider
         self._logs: ReportCache[bytes] = ReportCache(CACHED_S)
+        self._forecasts: ReportCache[tuple[int | None, int | None]] = ReportCache(CACHED_S)
         self.directory = directory
         self.notes = notes
 
@@ -232,6 +234,17 @@ class Reporter:
             report = pool_report.report_pool(reader, pool, installed)
         rules = report_rules(self.directory.whole_pool(pool_id), installed)
         return replace(report, rules=rules) if rules else report
+
+    def share_forecast(self, pool_id: str, n_open: int) -> tuple[int | None, int | None]:
+        """Return the views until half and all pages of a promise are chosen, from a cache."""
+        pool = self.directory.pool(pool_id)
+
+        def make() -> tuple[int | None, int | None]:
+            with self._store.reading() as reader:
+                counters = reader.counters(pool_id)
+            return forecast_share(counters, pool, n_open)
+
+        return self._forecasts.latest(pool_id, pool.changed_us, make)
 
     def rules(self, pool_id: str, now_us: int) -> tuple[RuleStatus, ...]:
         """Return what the rules of a pool deliver and cost."""

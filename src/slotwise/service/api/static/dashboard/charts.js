@@ -42,9 +42,9 @@ const along = (spans) => ({ mode: "lines+markers", marker: { size: spans.length 
 const middle = (pool, span) => date(span.start_us + pool.span_us / 2);
 
 export function drawEarning(element, pool) {
-  const words = "Revenue per 1,000 views over time, reported so far, of chosen and of random pages.";
+  const words = "Revenue per 1,000 views over time, reported so far, of chosen, own and random pages.";
   drawWhenSeen(element, words, () => {
-    const traces = [["policy", "chosen pages", "main"], ["holdout", "random pages", "other"]].map(([group, name, colour]) => {
+    const traces = [["policy", "chosen pages", "main"], ["own", "own pages", "sale"], ["holdout", "random pages", "other"]].map(([group, name, colour]) => {
       const spans = spansOf(pool, group);
       return {
         name, x: spans.map((span) => middle(pool, span)),

@@ -23,6 +23,7 @@ export function show(overview) {
   showStart();
   showSettings();
   showEarning();
+  showPromise();
   showFloor();
   showCost();
   showHealth();
@@ -92,7 +93,7 @@ function hasPages(chart) {
 function showEarning() {
   at("#earning .verdict").textContent = words.earning(pool);
   const tiles = [];
-  for (const [name, label] of [["policy", "chosen pages"], ["holdout", "random pages"]]) {
+  for (const [name, label] of [["policy", "chosen pages"], ["own", "own pages"], ["holdout", "random pages"]]) {
     const one = words.group(pool, name);
     if (!one?.revenue_views) continue;
     const [mean, range] = words.revenueRange(one.revenue_per_view_micros, pool.currency);
@@ -101,6 +102,11 @@ function showEarning() {
   if (words.isCertain(pool.lift)) {
     const [lift, range] = words.liftRange(pool.lift);
     tiles.push(tile(lift, `${range}: lift of chosen over random pages`));
+  }
+  const own = pool.comparison?.lift;
+  if (words.isCertain(own)) {
+    const [lift, range] = words.liftRange(own);
+    tiles.push(tile(lift, `${range}: chosen pages over your own page`));
   }
   const sum = (name) => pool.spans.reduce((total, span) => total + span[name], 0);
   if (pool.has_view) tiles.push(tile(words.money(sum("revenue_micros"), pool.currency), `reported for the views of the last ${words.lately(pool)}: ${words.things(sum("sales"), "sale")}, settled or not${words.cutSales(pool) && `; ${words.cutSales(pool)}`}`));
@@ -112,6 +118,17 @@ function showEarning() {
     (pool.folded_until_us ? `Views whose windows closed by ${words.time(pool.folded_until_us)} have settled. ` : "") +
     "The chart shows what was reported so far, so its newest points still grow.";
   if (hasPages("#earning-chart")) charts.drawEarning(at("#earning-chart"), pool);
+}
+
+function showPromise() {
+  const card = at("#promise");
+  card.hidden = !pool.comparison;
+  if (card.hidden) return;
+  const said = words.promise(pool);
+  for (const [name, text] of Object.entries(said)) {
+    card.querySelector(`.${name}`).textContent = text;
+    card.querySelector(`.${name}`).hidden = !text;
+  }
 }
 
 function showFloor() {

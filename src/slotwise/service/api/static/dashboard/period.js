@@ -56,15 +56,15 @@ const perView = (totals) => (totals.views ? totals.revenue_micros / totals.views
 const withRange = (rate) => (rate ? words.range(rate) : "–");
 
 function measures(period) {
-  const [chosen, random] = ["policy", "holdout"].map((group) => period.totals.find((one) => one.group === group));
+  const [chosen, own, random] = ["policy", "own", "holdout"].map((group) => period.totals.find((one) => one.group === group));
+  const hasOwn = [found.this, found.before].some((one) => one.totals.some(({ group, views }) => group === "own" && views > 0));
+  const groups = [["chosen", chosen], ...(hasOwn ? [["own", own]] : []), ["random", random]];
   const money = (micros) => (micros === null ? "–" : words.perThousand(micros, found.currency));
-  const sum = (name) => chosen[name] + random[name];
+  const sum = (name) => chosen[name] + own[name] + random[name];
   return [
     ["Views", sum("views"), words.count(sum("views"))],
-    ["Clicks per view, chosen pages", chosen.clicks_per_view?.mean ?? null, withRange(chosen.clicks_per_view)],
-    ["Clicks per view, random pages", random.clicks_per_view?.mean ?? null, withRange(random.clicks_per_view)],
-    ["Revenue per 1,000 views, chosen pages", perView(chosen), money(perView(chosen))],
-    ["Revenue per 1,000 views, random pages", perView(random), money(perView(random))],
+    ...groups.map(([name, one]) => [`Clicks per view, ${name} pages`, one.clicks_per_view?.mean ?? null, withRange(one.clicks_per_view)]),
+    ...groups.map(([name, one]) => [`Revenue per 1,000 views, ${name} pages`, perView(one), money(perView(one))]),
     ["Sales", sum("sales"), words.count(sum("sales"))],
     ["Revenue", sum("revenue_micros"), words.money(sum("revenue_micros"), found.currency)],
   ];

@@ -76,6 +76,13 @@ function linkTable(text) {
   });
   return ["link_id,url,title", ...rows].join("\n");
 }
+// The ids of a table of links, in its order.
+function idsOf(table) {
+  const cells = (line) => line.split(/[,;\t]/).map((cell) => cell.trim().replace(/^"|"$/g, ""));
+  const [head, ...lines] = table.split("\n");
+  const place = cells(head).findIndex((name) => name.toLowerCase() === "link_id");
+  return lines.map((line) => cells(line)[place]).filter(Boolean);
+}
 const isAddress = (text) => URL.canParse(text) && /^https?:$/.test(new URL(text).protocol);
 const addresses = (text) => text.match(/https?:\/\/[^\s,;"]+/g) ?? [];
 
@@ -84,6 +91,8 @@ const FIELDS = [
   { name: "slots", label: "Links on a page", hint: "How many places the list has.", value: "3", inputMode: "numeric", ...plainNumber },
   { name: "click_floor", label: "Click floor", hint: "The fewest clicks per view that you accept. If you do not know, begin with the clicks per view that the page has now.", value: "0", inputMode: "decimal", ...plainNumber },
   { name: "links", kind: "area", rows: 4, label: "Links", hint: "One address on each line, or a table whose first line names the columns link_id, url and title.", placeholder: "https://shop.example/spring-sale" },
+  { name: "own_page", kind: "area", rows: 3, label: "Your page today", hint: "The links that the page shows now, one id on each line, in order. slotwise compares with this page, and shows it if choosing fails. Leave it empty for no comparison.", read: (text) => text.split(/[\s,]+/).filter(Boolean), show: (value) => value.join("\n") },
+  { name: "keep", label: "Promise", hint: "While it learns, earn at least this share of what your page of today would earn: 0.95. Few pages are chosen at first, more as they prove better. Leave it empty for no promise.", inputMode: "decimal", read: (text) => number(text) ?? null, show: (value) => (value === null ? "" : String(value)) },
   {
     name: "amount", pointer: "/max_revenue/amount_micros", label: "The largest sale that counts", hint: "A larger sale counts as this amount, when slotwise learns and in every figure. Choose it so that 99 of 100 sales are below.",
     value: "50", inputMode: "decimal", rule: "This must be more than 0, and 10,000,000 at most.",
@@ -92,7 +101,8 @@ const FIELDS = [
 ];
 const ADVANCED = [
   { name: "allowed_hosts", kind: "area", rows: 2, label: "Hosts of your shop", hint: "Where links may lead and pages may be, one on each line: shop.example. Empty: the hosts of the links.", read: hosts, show: (value) => value.join("\n") },
-  { name: "holdout", label: "Share of random pages", hint: "From 0 to 1. They show what slotwise earns: 0.05 is a good beginning.", value: "0.05", inputMode: "decimal", ...plainNumber },
+  { name: "holdout", pointer: "/holdout/share", label: "Share of pages for comparison", hint: "From 0 to 1. They show what slotwise earns: 0.05 is a good beginning.", value: "0.05", inputMode: "decimal", show: String },
+  { name: "holdout_shows", pointer: "/holdout/shows", kind: "choice", label: "They show", hint: "Your page of today, or random links.", value: "random", options: [["own", "your page today"], ["random", "random links"]], show: String },
   { name: "explore", label: "Share of random links", hint: "From 0 to 1. With 0.02 the log can estimate what another floor would have earned.", value: "0", inputMode: "decimal", ...plainNumber },
   { name: "click_window_s", label: "Clicks count for (minutes)", hint: "After the page was seen.", value: "30", inputMode: "decimal", ...seconds(60) },
   { name: "revenue_window_s", label: "Sales count for (hours)", hint: "After the page was seen. A page is learned from when both have passed.", value: "24", inputMode: "decimal", ...seconds(3600) },
@@ -119,6 +129,29 @@ form.body.append(advanced);
 const archive = element("button", { type: "button", textContent: "Archive", id: "archive" });
 form.no.before(archive);
 
+// A new pool: the links as they were entered are proposed as the own page, and with an own page a promise.
+// What somebody has typed is not replaced.
+const touched = new Set();
+function propose() {
+  if (editing) return;
+  if (!touched.has("own_page")) {
+    try {
+      controls.own_page.value = idsOf(linkTable(controls.links.value)).join("\n");
+    } catch {
+      controls.own_page.value = ""; // an address is not complete yet
+    }
+  }
+  const hasOwn = controls.own_page.value.trim() !== "";
+  if (!touched.has("keep")) controls.keep.value = hasOwn ? "0.95" : "";
+  if (!touched.has("holdout_shows")) controls.holdout_shows.value = hasOwn ? "own" : "random";
+}
+for (const name of ["links", "own_page", "keep", "holdout_shows"]) {
+  controls[name].addEventListener("input", () => {
+    touched.add(name);
+    propose();
+  });
+}
+
 const typed = () => Object.fromEntries(ALL.map(({ name }) => [name, controls[name].value]));
 
 function bodyOf(values) {
@@ -129,6 +162,7 @@ function bodyOf(values) {
     const amount_micros = typeof amount === "number" ? Math.round(amount * 1e6) : amount;
     body.max_revenue = { amount_micros, currency: controls.currency.value.trim().toUpperCase() };
   }
+  if ("holdout" in values || "holdout_shows" in values) body.holdout = { share: number(controls.holdout.value), shows: controls.holdout_shows.value };
   return body;
 }
 
@@ -175,6 +209,7 @@ export function openNew(pools) {
   NAME.hidden = LINKS.hidden = advanced.open = false;
   archive.hidden = true;
   for (const { name, value } of ALL) controls[name].value = value ?? "";
+  touched.clear();
   return form.open("A new pool", "A pool is a list of links on a page. Everything but the name can be changed later.");
 }
 
@@ -184,7 +219,7 @@ export async function openSettings(pool) {
   editing = pool.pool_id;
   NAME.hidden = LINKS.hidden = advanced.open = true;
   archive.hidden = pool.archived;
-  const values = { ...stored, amount: stored.max_revenue.amount_micros / 1e6, currency: stored.max_revenue.currency };
+  const values = { ...stored, holdout: stored.holdout.share, holdout_shows: stored.holdout.shows, amount: stored.max_revenue.amount_micros / 1e6, currency: stored.max_revenue.currency };
   for (const { name, show = String } of ALL) controls[name].value = name in values ? show(values[name]) : "";
   before = typed();
   return form.open(`Settings of ${pool.pool_id}`, pool.archived ? "The pool is archived: saving restores it." : "");

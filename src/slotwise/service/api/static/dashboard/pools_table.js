@@ -13,6 +13,8 @@ let [offset, nPools] = [0, 0];
 
 const read = (first, limit, options) => call(`/dashboard/overview?${new URLSearchParams({ offset: first, limit })}`, options);
 
+const settled = (pool) => pool.groups.reduce((sum, group) => sum + group.click_views, 0);
+
 function row(pool) {
   const name = element("a", { href: `/?pool=${encodeURIComponent(pool.pool_id)}`, textContent: pool.pool_id });
   const [policy, holdout] = ["policy", "holdout"].map((group) => words.group(pool, group));
@@ -20,7 +22,7 @@ function row(pool) {
   const badge = hasFloor ? element("span", { className: `badge ${pool.floor.status}`, textContent: words.floorBadge(pool) }) : "none";
   const earns = (group) => (group?.revenue_views ? words.revenueRange(group.revenue_per_view_micros, pool.currency)[0] : "–");
   const lift = words.isCertain(pool.lift) ? words.liftRange(pool.lift).join(" (") + ")" : "not known yet";
-  const numbers = [words.count(pool.n_links), words.count((policy?.click_views ?? 0) + (holdout?.click_views ?? 0)), earns(policy), earns(holdout), lift];
+  const numbers = [words.count(pool.n_links), words.count(settled(pool)), earns(policy), earns(holdout), lift];
   return element("tr", {}, element("th", { scope: "row" }, name), element("td", {}, pool.archived ? "archived" : pool.n_links === 0 ? "no links" : badge),
     ...numbers.map((text) => element("td", { className: "number", textContent: text })), element("td", { textContent: pool.trouble || "–" }));
 }
@@ -56,7 +58,7 @@ async function save() {
     const [policy, holdout] = ["policy", "holdout"].map((group) => words.group(pool, group));
     return [
       pool.pool_id, pool.archived, pool.n_links, pool.slots, pool.floor.clicks, pool.floor.status, ...range(pool.clicks_delivered),
-      (policy?.click_views ?? 0) + (holdout?.click_views ?? 0), pool.currency, amount(policy?.revenue_per_view_micros.mean),
+      settled(pool), pool.currency, amount(policy?.revenue_per_view_micros.mean),
       amount(holdout?.revenue_per_view_micros.mean), ...range(pool.lift), pool.trouble,
     ];
   });

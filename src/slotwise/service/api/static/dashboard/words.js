@@ -63,7 +63,14 @@ export function rateRange(one) {
 }
 
 // A lift with its interval, both as precise as the interval is narrow: +220%, +80% to +450%.
+// An upper end beyond this is not known yet.
+const UNKNOWN_LIFT = 100;
+
 export function liftRange(one) {
+  if (one.high > UNKNOWN_LIFT) {
+    const [mean, least] = liftRange({ ...one, high: one.mean + (one.mean - one.low) });
+    return [mean, `${least.split(" to ")[0]} or more`];
+  }
   const step = Math.max(0.001, stepOf(one));
   const digits = places(step * 100, 1);
   const written = (x) => numbers({ style: "percent", maximumFractionDigits: digits, signDisplay: "exceptZero" }).format(rounded(x, step));
@@ -111,6 +118,7 @@ export function earning(pool) {
   if (!settled) return `Nothing has settled yet. ${firstFigures(pool)}`;
   const [mean, between] = revenueRange(settled, currency);
   const earned = `A thousand views earn ${mean} (${between})`;
+  if (pool.comparison) return againstOwn(pool, earned);
   if (!pool.holdout && !holdout) {
     return `${earned}. There is nothing to compare with: show random pages to a share of the views, for example 5 % (Settings).`;
   }
@@ -118,6 +126,54 @@ export function earning(pool) {
   const [by, range] = liftRange(lift);
   if (lift.low > 0) return `Yes. ${earned}: ${by} against random pages, certainly more (${range}).`;
   return `No. ${earned}: ${by} against random pages, which certainly earn more (${range}).`;
+}
+
+// The comparison with the page that the team has today.
+function againstOwn({ comparison }, earned) {
+  const { lift } = comparison;
+  if (!lift) return `Too early to say. ${earned}. Your own page has no settled sale yet, so there is nothing to compare with.`;
+  const [by, range] = liftRange(lift);
+  if (lift.low > 0) return `Yes. ${earned}: ${by} more than your own page (${range}).`;
+  if (lift.high < 0) return `No. ${earned}: ${by.replace(/^[-−]/, "")} less than your own page (${range}). Your own page certainly earns more.`;
+  return `Too early to say. ${earned}. Against your own page that is ${by} so far (${range}): both more and less are possible.`;
+}
+
+// About how long some views take at the pace of the pages shown lately.
+function timeFor(views, { spans, now_us, starts_us }) {
+  const shown = spans.reduce((sum, span) => sum + span.views, 0);
+  const first = Math.min(...spans.map((span) => span.start_us), now_us);
+  const seconds = Math.max(now_us - Math.max(first, starts_us[0]), 3.6e9) / 1e6;
+  return shown > 0 ? duration(Math.max((views / shown) * seconds, 60)) : "";
+}
+
+const WHY = {
+  start: "So few that the promise holds even if they earn nothing.",
+  evidence: "As many as the evidence so far allows.",
+  stopped: "The next pages are own pages, until there is room in the promise again.",
+  all: "That is all pages but those kept for comparison: chosen pages certainly keep the promise.",
+};
+
+// The promise in sentences: what, how many pages are chosen and why, when that grows, and what was lost or gained.
+export function promise(pool) {
+  const { comparison: found, currency } = pool;
+  const { keep, reason, lift, kept, gained_micros: gained, given_up_micros: givenUp } = found;
+  const verdict = keep === null
+    ? "Nothing is promised: chosen pages are only compared with your own page."
+    : `Revenue since ${time(Date.parse(found.since) * 1000)} is at least ${share(keep)} of what your own page alone would have earned, with a certainty of ${share(0.95)}.` +
+      (kept === null ? "" : ` By settled views it is ${share(kept)} so far.`);
+  const worse = found.is_worse ? " Chosen pages are certainly worse than your own page, so their share falls by itself." : lift ? "" : " There is no evidence yet.";
+  const grows = keep === null || reason === "all" || found.is_worse ? ""
+    : found.views_to_half !== null && found.chosen_share < 0.5 ? ` If it goes on like this, half of the pages are chosen in about ${timeFor(found.views_to_half, pool)}.`
+    : found.views_to_all !== null ? ` If it goes on like this, all pages that may be chosen are in about ${timeFor(found.views_to_all, pool)}.`
+    : lift ? " When it grows cannot be said yet." : " It can grow when sales of both kinds of pages have settled.";
+  const shares = `${share(found.chosen_share)} of the pages are chosen now, ${share(found.own_share)} are your own page. ${keep === null ? "" : WHY[lift || reason === "stopped" ? reason : "start"] ?? WHY.start}${worse}${grows}`;
+  const amount = (micros) => money(Math.abs(micros), currency);
+  const ends = `${gained.low < 0 ? "−" : "+"}${amount(gained.low)} to ${gained.high < 0 ? "−" : "+"}${amount(gained.high)}`;
+  const earned = found.chosen_views === 0 ? "No chosen page has settled yet."
+    : `On ${things(found.chosen_views, "settled view")} of chosen pages, ${amount(gained.mean)} was ${gained.mean < 0 ? "lost" : "gained"} against your own page (${ends}).` +
+      (givenUp > 0 ? ` Own pages gave up about ${amount(givenUp)} so far, if chosen pages earn what they seem to.` : "");
+  const missing = found.misses_floor ? `Your own page itself misses the click floor of ${rate(pool.click_floor)}.` : "";
+  return { verdict, share: shares.trim(), money: earned, note: missing };
 }
 
 // How much it takes until a lift is known.
@@ -131,16 +187,21 @@ export function condition(pool) {
   if (!pool.has_view) return ["It is ready and waits for its first page view.", "learning"];
   if (pool.floor.status === "infeasible") return [`No page ${pool.rules_below_floor.length > 0 ? "within its rules" : "of its links"} reaches the click floor.`, "infeasible"];
   const [policy, random] = ["policy", "holdout"].map((name) => group(pool, name));
+  const own = pool.comparison?.lift;
+  const byOwn = isCertain(own) ? liftRange({ ...own, mean: Math.abs(own.mean) })[0].replace("+", "") : "";
   const by = isCertain(pool.lift) ? liftRange({ ...pool.lift, mean: Math.abs(pool.lift.mean) })[0].replace("+", "") : "";
   const earns = !policy?.revenue_views ? "Its first views have not settled yet"
+    : byOwn ? `It earns ${byOwn} ${own.low > 0 ? "more" : "less"} than your own page`
+    : pool.comparison ? "It is too early to compare it with your own page"
     : by ? (pool.lift.low > 0 ? `It earns ${by} more than random pages` : `It earns ${by} less than random pages`)
     : pool.holdout || random ? `It is too early to compare it with random pages (${needed(pool)})`
     : `It earns ${revenueRange(policy.revenue_per_view_micros, pool.currency)[0]} per 1,000 views`;
   const keeps = pool.click_floor === 0 ? "it has no click floor"
     : pool.floor.status === "met" ? "its click floor is met"
     : pool.clicks_delivered?.high < pool.click_floor ? "it is below its click floor so far" : "whether it keeps its click floor is not known yet";
-  const isGood = pool.floor.status === "met" && by && pool.lift.low > 0;
-  return [`${earns}, and ${keeps}.`, isGood ? "met" : by && pool.lift.high < 0 ? "infeasible" : "learning"];
+  const compared = pool.comparison ? own : pool.lift;
+  const isGood = pool.floor.status === "met" && isCertain(compared) && compared.low > 0;
+  return [`${earns}, and ${keeps}.`, isGood ? "met" : isCertain(compared) && compared.high < 0 ? "infeasible" : "learning"];
 }
 
 // The one rule by which floors are judged, here, in segments, in alerts and in the API.
@@ -247,7 +308,9 @@ export function settingFacts(pool) {
   return [
     ["Links on a page", `${count(pool.slots)} of ${count(pool.n_links)}`],
     ["Click floor", pool.click_floor ? `${rate(pool.click_floor)} clicks per view` : "none"],
-    ["Random pages", pool.holdout ? share(pool.holdout) : "none"],
+    ["Your page today", pool.own_page.join(", ") || "not given"],
+    ["Promise", pool.comparison?.keep ? `at least ${share(pool.comparison.keep)} of what your page today earns` : "none"],
+    [pool.holdout_shows === "own" ? "Own pages for comparison" : "Random pages", pool.holdout ? share(pool.holdout) : "none"],
     ["Largest sale that counts", money(pool.max_revenue_micros, pool.currency)],
     ["Clicks count for", duration(pool.click_window_s)],
     ["Sales count for", duration(pool.revenue_window_s)],
