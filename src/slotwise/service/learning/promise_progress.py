@@ -1,6 +1,6 @@
 """Decide the share of chosen pages of a pool with a promise.
 
-Used by `pool_run`.
+Used by `pool_run` and `reporting`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Report how chosen pages compare with the own page, and what a promise does.
 
-Used by `overview`, `pool_report` and `reporter`.
+Used by `pool_report` and `reporter`.
 """
 
 from __future__ import annotations
