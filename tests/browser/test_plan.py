@@ -10,6 +10,8 @@ from slotwise.service.server import BackgroundServer
 from tests.browser.conftest import Watched
 from tests.browser.looking import KeepPicture, assert_accessible
 
+pytestmark = pytest.mark.compiled
+
 SOON_MS = 110_000
 """A plan may have to be compiled first, beside other tests on the same two cores."""
 
