@@ -7,8 +7,8 @@ from benchmarks.own_page import CASES, VIEWS_A_DAY, Case, play
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_the_promise_is_kept(case: Case) -> None:
-    # a run breaks it with a probability of at most 5 %, all three of a case with 1.3e-4; measured,
-    # none of 200 runs of any case does
+    # a run breaks it with a probability of at most 5 %, all three of a case with 1.3e-4; of 200
+    # runs of 60 days at most 1.5 % did, in any case
     runs = [play(case, 0.9, VIEWS_A_DAY / 2, [7, seed]) for seed in range(3)]
     assert sum(run.is_broken for run in runs) < 3
     if case.name == "nothing":

@@ -24,7 +24,7 @@ from slotwise.compile.cache import (
 )
 from slotwise.policies import cucb, queue_ts
 from slotwise.selection.rounding import draw_page
-from slotwise.simulation.engine import _page_of, _playing
+from slotwise.simulation.engine import _page_of, playing
 
 pytestmark = pytest.mark.compiled
 
@@ -269,7 +269,7 @@ def test_loops_that_differ_in_a_part_of_a_part_have_files_of_their_own() -> None
     """A policy that changes `choose` alone would otherwise play as the one it is made from."""
     rest = (cucb.learn, cucb.choose, cucb.choose, cucb.choose, cucb.choose)
     files = {
-        code_file(_playing(_page_of(choose, cucb.choose), *rest), "entry", "[]")
+        code_file(playing(_page_of(choose, cucb.choose), *rest), "entry", "[]")
         for choose in (cucb.choose, queue_ts.choose)
     }
     assert len(files) == 2

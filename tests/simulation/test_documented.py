@@ -32,6 +32,7 @@ def test_the_files_of_the_page_have_every_key_and_load(tmp_path: Path) -> None:
         ["con-ucb/72", "oracle"],
         ["con-ucb/720", "oracle"],
         ["paced-bayes", "oracle"],
+        ["paced-bayes", "no promise"],
     ]
 
 

@@ -33,7 +33,8 @@ how many more such pages there may be (`certify`); the larger number counts.
   other pages count as if they earned nothing, until they are settled.
 
 Both use realised counts of groups. `next_share` decides for the views until it is called again.
-Revenue must be in [0, most]. Used by `player`, `selector` and `service`.
+Revenue must be in [0, most]. Used by `player`, `selector`, `service` and
+`simulation`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The next numbers of a random generator, the same in compiled and in interpreted code.
 
-Used by `page_order`, `rounding`, `environments` and `player`.
+Used by `page_order`, `rounding`, `environments`, `player` and `simulation`.
 """
 
 from __future__ import annotations

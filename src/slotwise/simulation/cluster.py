@@ -28,6 +28,7 @@ from slotwise.policies import Policy
 from slotwise.problem import Problem
 from slotwise.simulation.engine import play_run
 from slotwise.simulation.experiment import Experiment, code_fingerprint
+from slotwise.simulation.promised_runs import OwnPagePlan, play_promised
 from slotwise.version import __version__
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class RunBlock:
     checkpoints: Whole
     seed: int
     runs: tuple[int, ...]
+    own_page: OwnPagePlan | None = None
 
     def play(self) -> PlayedBlock:
         """Play the runs; compilation is not part of the seconds."""
@@ -73,7 +75,10 @@ class RunBlock:
         self._play(self.runs[0], self.checkpoints[:1])
 
     def _play(self, run: int, checkpoints: Whole) -> Floats:
-        return play_run(self.policy, self.environment, self.problem, checkpoints, self.seed, run)
+        played = (self.policy, self.environment, self.problem, checkpoints)
+        if self.own_page is not None:
+            return play_promised(*played, (self.seed, run), self.own_page)
+        return play_run(*played, self.seed, run)
 
 
 Keep = Callable[[RunBlock, PlayedBlock], None]
@@ -105,6 +110,7 @@ def blocks_of(
             experiment.checkpoints,
             experiment.seed,
             tuple(runs),
+            experiment.own_pages.get(label),
         )
         for label, runs in grouped
     ]

@@ -87,7 +87,8 @@ class RunBuffers(NamedTuple):
     """Views and clicks of each link; empty where they are not needed."""
 
 
-def _new_buffers(problem: Problem, environment: Environment, checkpoints: Whole) -> RunBuffers:
+def new_buffers(problem: Problem, environment: Environment, checkpoints: Whole) -> RunBuffers:
+    """Return the buffers of a run that has not started."""
     n_levels, n_slots = problem.n_levels, problem.n_slots
     n_rows = 1 + math.ceil(max(environment.delays) * (1.0 + environment.delay_spread))
     views = environment.views_per_round
@@ -184,7 +185,7 @@ def _page_within(choose_within: Callable[..., None]) -> Callable[..., None]:
 
 
 @loop_maker
-def _playing(
+def playing(
     page: Callable[..., None],
     learn: Callable[..., None],
     rank: Callable[..., None],
@@ -294,12 +295,13 @@ def _playing(
 
 def is_machine_code(policy: Policy, environment: Environment) -> bool:
     """Return whether the whole loop runs compiled for this policy and environment."""
-    return all(can_be_compiled(function) for function in _functions(policy, environment, False))
+    return all(can_be_compiled(function) for function in functions_of(policy, environment, False))
 
 
-def _functions(
+def functions_of(
     policy: Policy, environment: Environment, has_rules: bool
 ) -> tuple[Callable[..., None], ...]:
+    """Return the functions that the loop calls, for `playing`."""
     kind = type(policy)
     draw = draw_page if is_own(kind.choose) else draw_checked
     page = _page_within(choosing_within(kind)) if has_rules else _page_of(kind.choose, draw)
@@ -329,7 +331,7 @@ def play_run(
 
     A `state` may know something already; it learns on. It must be of the policy for the problem.
     """
-    buffers = _new_buffers(problem, environment, checkpoints)
+    buffers = new_buffers(problem, environment, checkpoints)
     _player(policy, environment, problem, int(checkpoints[-1]), seed, run, state)(buffers, 1)
     return buffers.record
 
@@ -347,7 +349,7 @@ def play_paced(
     `pace` gets the counts so far, rows `SHOWN`, `SETTLED` and `CLICKED`, and returns the rules of
     the next part's pages. The problem must have rules, too.
     """
-    buffers = _new_buffers(problem, environment, ends[-1:])
+    buffers = new_buffers(problem, environment, ends[-1:])
     buffers = buffers._replace(of_links=np.zeros((len(LINK_COUNTS), problem.n_links)))
     play, first_round = _player(policy, environment, problem, int(ends[-1]), seed, 0), 1
     for end in ends.tolist():
@@ -370,7 +372,7 @@ def _player(
     """Return what plays the rounds of one run: of a buffers, from a round on."""
     policy = policy.for_problem(problem)
     state = policy.start(problem) if state is None else state
-    play = compiled_first(_playing(*_functions(policy, environment, bool(problem.rules))))
+    play = compiled_first(playing(*functions_of(policy, environment, bool(problem.rules))))
     world = environment.world(n_rounds)
     streams = run_generator(seed, run, VISITORS), run_generator(seed, run, CHANCE)
 

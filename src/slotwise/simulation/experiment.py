@@ -30,6 +30,7 @@ from slotwise.policies import (
 )
 from slotwise.problem import Problem, whole_number
 from slotwise.simulation.optimum import Optimum, find_optimum
+from slotwise.simulation.promised_runs import OwnPagePlan
 from slotwise.version import __version__
 
 DECIDING = (
@@ -43,6 +44,7 @@ DECIDING = (
     "slotwise.features",
     "slotwise.frequent_words",
     "slotwise.player.link_pool",
+    "slotwise.player.own_page",
     "slotwise.player.pages",
     "slotwise.player.rules_in_force",
     "slotwise.policies",
@@ -52,6 +54,7 @@ DECIDING = (
     "slotwise.simulation.engine",
     "slotwise.simulation.experiment",
     "slotwise.simulation.optimum",
+    "slotwise.simulation.promised_runs",
     "slotwise.simulation.results",
 )
 """The modules whose code can change a number of a run; packages with all their modules.
@@ -138,6 +141,8 @@ class Experiment:
     title: str = ""
     dataset: Mapping[str, Any] = field(default_factory=dict)
     failure_probability: float = 0.01
+    own_pages: Mapping[str, OwnPagePlan] = field(default_factory=dict)
+    """The own page of policies that have one, by label."""
 
     def __post_init__(self) -> None:
         whole_number("n_runs", self.n_runs, at_least=1)
@@ -146,6 +151,8 @@ class Experiment:
             raise InvalidInput.of("n_rounds", "at least 1", self.problem.horizon)
         if not self.policies:
             raise InvalidInput.of("policies", "at least one policy", [])
+        for plan in self.own_pages.values():
+            plan.page(self.problem)
 
     @property
     def n_rounds(self) -> int:
@@ -180,6 +187,17 @@ class Experiment:
         """Return what the best mixes bring to visitors with each feature value, by its label."""
         pairs = zip(self.environment.segment_labels, best.by_place, strict=False)
         return {"by_value": {label: list(pair) for label, pair in pairs}} if best.by_place else {}
+
+    def _promised(self, label: str) -> dict[str, Any]:
+        """Return the own page of a policy and its expected revenue per view, if it has one."""
+        plan = self.own_pages.get(label)
+        if plan is None:
+            return {}
+        rates = self.environment.rates(self.n_rounds)
+        levels, rewards = self.problem.levels, self.problem.rewards
+        links = plan.page(self.problem)
+        reward = sum(rewards.get(one, 0.0) * rates[k][links].sum() for k, one in enumerate(levels))
+        return {"own_page": {**asdict(plan), "revenue": float(reward)}}
 
     def config(self) -> dict[str, Any]:
         """Return the settings as results files keep them."""
@@ -224,6 +242,7 @@ class Experiment:
                     "name": policy.name,
                     "settings": _plain(policy_settings(policy)),
                     "sources": self._sources[label],
+                    **self._promised(label),
                 }
                 for label, policy in self.policies.items()
             ],

@@ -32,6 +32,7 @@ from slotwise.simulation.experiment_sections import (
     Segments,
     Slots,
 )
+from slotwise.simulation.promised_runs import OwnPagePlan, own_page_plan
 
 EnvironmentSection = Annotated[
     Bernoulli | Beta | FixedPrice | IntervalTable | Late | Drifting | Slots | Segments | Logistic,
@@ -58,6 +59,8 @@ class PolicySection(Section):
     name: str
     label: str | None = None
     settings: dict[str, Annotated[Any, pydantic.BeforeValidator(_number)]] = pydantic.Field({})
+    own_page: list[int] | None = None
+    keep: float | None = None
 
 
 class ExperimentFile(Section):
@@ -73,6 +76,8 @@ class ExperimentFile(Section):
     `knows_visitors` says whether policies see the visitor, `slot_weights` what they know of
     slots: "learn", the weights, or nothing. `segment_floors` has click floors by feature and value.
     `rules` are those of `Problem`, whose links are numbered from 0 on in the order of the data set.
+    `own_page` and `keep` are those of a `Selector`, for all policies or for one of them; a policy
+    with an empty `own_page` has none.
     """
 
     title: str
@@ -90,6 +95,8 @@ class ExperimentFile(Section):
     slot_weights: str | list[float] | None = None
     segment_floors: dict[str, dict[str, float]] = pydantic.Field({})
     rules: list[dict[str, Any]] = pydantic.Field([])
+    own_page: list[int] | None = None
+    keep: float | None = None
     n_rounds: int = pydantic.Field(50_000, ge=1)
     n_runs: int = pydantic.Field(200, ge=1)
     seed: int = pydantic.Field(1, ge=0)
@@ -123,6 +130,7 @@ class ExperimentFile(Section):
                 title=self.title,
                 failure_probability=data.failure_probability,
                 dataset={**data.description, "original": self.original or data.name},
+                own_pages=self._own_pages(policies, problem),
             )
         for place, (label, entry) in enumerate(zip(policies, self.policies, strict=True)):
             if entry.name == ORACLE:
@@ -194,6 +202,23 @@ class ExperimentFile(Section):
                 policy.for_problem(problem).start(problem)  # fail now instead of after an hour
             policies[label] = policy
         return policies
+
+    def _own_pages(
+        self, policies: Mapping[str, Policy], problem: Problem
+    ) -> dict[str, OwnPagePlan]:
+        """Return the own pages of the policies that have one."""
+        plans = {}
+        for place, (label, entry) in enumerate(zip(policies, self.policies, strict=True)):
+            order = self.own_page if entry.own_page is None else entry.own_page or None
+            keep = self.keep if entry.keep is None else entry.keep
+            if order is None and entry.own_page is not None:
+                keep = entry.keep
+            with self._blaming(f"policies.{place}"):
+                plan = own_page_plan(order, keep)
+                if plan is not None:
+                    plan.page(problem)
+                    plans[label] = plan
+        return plans
 
     @contextmanager
     def _blaming(self, key: str | None = None) -> Iterator[None]:

@@ -33,6 +33,7 @@ from slotwise.simulation.engine import is_machine_code
 from slotwise.simulation.experiment import Experiment, label_policies
 from slotwise.simulation.experiment_file import ExperimentFile, load_experiment
 from slotwise.simulation.gathering import Gathering, Parts, Shard, play_missing
+from slotwise.simulation.promised_runs import own_page_plan
 from slotwise.simulation.results import Results
 from slotwise.simulation.shipped_experiments import shipped_experiments
 
@@ -69,6 +70,8 @@ def simulate(
     slot_weights: Sequence[float] | str | None = None,
     segment_floors: Mapping[str, Mapping[Any, float]] = NO_SEGMENTS,
     rules: Sequence[Rule] = (),
+    own_page: Sequence[int] | None = None,
+    keep: float | None = None,
     n_threads: int | None = None,
     scheduler: str | Client | None = None,
     parts: str | Path | None = None,
@@ -88,7 +91,8 @@ def simulate(
     two levels. `slot_weights` is what policies know of slots that differ: "learn", the weights
     themselves, or None to treat all slots alike. `segment_floors` are click floors of segments, as
     in `Selector`. `rules` are those of a `Selector`, with links numbered from 0 on; regret is then
-    measured against the best mix within the rules. `scheduler` is a client of a Dask cluster, or
+    measured against the best mix within the rules. `own_page` and `keep` are those of a `Selector`,
+    for all policies, with links numbered from 0 on. `scheduler` is a client of a Dask cluster, or
     the address of its scheduler; its workers then play the runs.
 
     >>> import slotwise
@@ -135,7 +139,11 @@ def simulate(
     if isinstance(policies, str | Policy):
         policies = [policies]
     labelled = label_policies(policies, usual)
-    experiment = Experiment(links, problem, labelled, n_runs, seed, **described)
+    plan = own_page_plan(own_page, keep)
+    own_pages = {} if plan is None else dict.fromkeys(labelled, plan)
+    experiment = Experiment(
+        links, problem, labelled, n_runs, seed, own_pages=own_pages, **described
+    )
     folder = None if parts is None else Path(parts)
     return run_experiment(
         experiment, n_threads=n_threads, scheduler=scheduler, parts=folder, progress=progress
