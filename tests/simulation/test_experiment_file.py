@@ -282,7 +282,7 @@ def test_a_mistake_in_levels_or_floors_is_named(
         (
             'name = "oracle"',
             'name = "paced-bayes"\npateince = 3',
-            "known are name, label, settings, own_page, keep; settings of the policy go into `settings`",
+            "known are name, label, settings, own_page, keep; settings of the policy go into",
         ),
         (
             '"oracle"',
