@@ -8,7 +8,8 @@ frequent (20 %), known at once or a day later; rates are constant, or drift by h
 and by a third within weeks. The promise is broken if, at any decision about the share, the expected
 revenue of the pages shown so far is below `keep` times that of own pages alone. A line for each
 case has the share of runs in which it was broken, the least revenue relative to own pages, the
-median days until half and until all pages are chosen, and the revenue in the end.
+median days until half and until all pages are chosen, and the revenue in the end. `--picture FILE`
+draws the ramp of the manual instead: the expected share of chosen pages.
 """
 
 from __future__ import annotations
@@ -23,7 +24,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slotwise.selection.promise import OpenCounts, PromiseEvidence, Shares, Terms, next_share
+from slotwise.figures.canvas import ShownFigure, house_style
+from slotwise.selection.promise import (
+    OpenCounts,
+    PageRevenue,
+    PromiseEvidence,
+    Shares,
+    Terms,
+    expected_ramp,
+    next_share,
+)
 
 VIEWS_A_DAY = 48_000
 LEARNED = 40_000.0
@@ -111,6 +121,26 @@ def day(views: list[float]) -> str:
     return f"{median / VIEWS_A_DAY:5.1f}" if math.isfinite(median) else "    -"
 
 
+def draw_ramp(path: str) -> None:
+    """Draw the expected share of chosen pages that earn 1.5 times as much as the own page."""
+    own, chosen = PageRevenue(0.02, 0.02), PageRevenue(0.03, 0.03)
+    with house_style():
+        figure = ShownFigure(figsize=(7.2, 3.4))
+        axes = figure.add_axes((0.1, 0.17, 0.86, 0.76))
+        for keep, colour in ((0.90, "#117733"), (0.95, "#332288"), (0.98, "#882255")):
+            terms = Terms(keep, most=1.0)
+            ramp = expected_ramp(terms, own, chosen, 40 * VIEWS_A_DAY)
+            days = np.append(ramp.views / VIEWS_A_DAY, 14.0)
+            shares = 100.0 * np.append(ramp.shares, ramp.shares[-1])
+            axes.step(days, shares, where="post", color=colour, label=f"keep {keep:.0%}")
+        axes.set_xlim(0, 14)
+        axes.set_ylim(0, 100)
+        axes.set_xlabel("days with 48,000 page views each, of which 2 % sell")
+        axes.set_ylabel("% of pages that are chosen")
+        axes.legend(loc="lower right", frameon=False)
+    figure.savefig(path, dpi=150)
+
+
 def main() -> None:
     """Play all cases and print a line for each."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -119,7 +149,11 @@ def main() -> None:
     parser.add_argument("--keep", type=float, default=0.95)
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--only", default="", help="one of better, equal, worse, nothing")
+    parser.add_argument("--picture", help="draw the ramp into this file instead")
     asked = parser.parse_args()
+    if asked.picture:
+        draw_ramp(asked.picture)
+        return
     cases = [(k, case) for k, case in enumerate(CASES) if asked.only in ("", case.name)]
     n_views = asked.days * VIEWS_A_DAY
     print("case      sales  revenue    rates     broken   least  half   all  revenue")

@@ -175,3 +175,21 @@ def test_a_lift_is_visible_when_the_dashboard_calls_it_certain() -> None:
 
     assert lift(seen) > 0.0 >= lift(seen - 200.0)
     assert _lift_visible(0.2 * views, 0.2 * views, views, page) == math.inf
+
+
+def test_a_plan_for_an_own_page_says_when_pages_are_chosen(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked = [*PAGE, "--revenue-per-click", "0.4", *FEW, "--own-page"]
+    assert main([*asked, "--keep", "0.9"]) == 0
+    printed = capsys.readouterr().out
+    assert "half chosen:  after " in printed
+    assert "all chosen:   after " in printed
+    assert "at least 90% of it at all times" in printed
+    views = []
+    for keep in ("0.9", "0.95"):
+        assert main([*asked, "--keep", keep, "--json"]) == 0
+        views.append(json.loads(capsys.readouterr().out)["ramp"]["all"])
+    assert views[0] < views[1]
+    assert main([*asked, "--keep", "1.5"]) == 2
+    assert "`--keep` must be a number between 0 and 1" in capsys.readouterr().err

@@ -38,7 +38,13 @@ from slotwise.policies import make_policy
 from slotwise.problem import Rule
 from slotwise.selection import Frontier, SlotRule, frontier, solve_rules
 from slotwise.selector import Selector
-from slotwise.simulation.simulated_log import RoughPage, Waiting, plan_traffic
+from slotwise.simulation.simulated_log import (
+    MOST_RAMP,
+    PlannedRamp,
+    RoughPage,
+    Waiting,
+    plan_traffic,
+)
 
 if TYPE_CHECKING:  # the service runs `plan` where matplotlib is not installed
     from slotwise.figures import FrontierPicture
@@ -597,6 +603,12 @@ def plan_command(
         float, Option(help="The share of cases in which the answer holds.")
     ] = 0.95,
     holdout: Annotated[float, Option(help="The share of views with random links.")] = 0.05,
+    own_page: Annotated[
+        bool, Option("--own-page", help="Say when half and all pages are chosen over your own.")
+    ] = False,
+    keep: Annotated[
+        float, Option(help="The part of the own page's revenue to keep, with --own-page.")
+    ] = 0.95,
     views: Annotated[int, Option(help="Page views of each simulated case.")] = 20_000,
     cases: Annotated[int, Option(help="Simulated cases.")] = 100,
     policy: Annotated[str | None, Option(help="A policy instead of the default.")] = None,
@@ -616,11 +628,14 @@ def plan_command(
 
     Give the rough rates of a typical link. Many cases are simulated, each with links whose rates
     are drawn around these; the answer holds in the given share of the cases. The lift is measured
-    against random links, which a holdout shows to some visitors.
+    against random links, which a holdout shows to some visitors. With --own-page, the holdout shows
+    the page that you have today, which is assumed to earn as much as random links.
 
     Examples:
 
       slotwise plan --links 40 --slots 5 --click-rate 0.03 --revenue-per-click 0.1 --views-per-day 5000
+
+      slotwise plan --links 40 --slots 5 --click-rate 0.03 --revenue-per-click 0.1 --views-per-day 5000 --own-page --keep 0.95
     """  # noqa: E501 - a command
     if not (math.isfinite(per_day) and per_day > 0):
         raise InvalidInput.of("--views-per-day", "a positive finite number", per_day)
@@ -638,11 +653,15 @@ def plan_command(
             n_cases=cases,
             policy=None if policy is None else make_policy(policy),
             rules=[_numbered(text) for text in rule or ()],
+            keep=keep if own_page else None,
             seed=seed,
             progress=lambda share: tell(share, "plan"),
         )
     if as_json or as_lines:
-        answer = json.dumps(asdict(found)).replace("Infinity", "null")
+        plain = asdict(found)
+        if not own_page:
+            del plain["ramp"]
+        answer = json.dumps(plain).replace("Infinity", "null")
         print(f'{{"plan": {answer}}}' if as_lines else answer)
         return
     console = Console(highlight=False)
@@ -650,6 +669,9 @@ def plan_command(
     if floor > 0:
         console.print(f"floor kept:   {_days(found.floor, per_day, views)}", markup=False)
     console.print(f"lift visible: {_days(found.lift, per_day, views)}", markup=False)
+    if found.ramp is not None:
+        for line in _ramp_lines(found.ramp, per_day):
+            console.print(line, markup=False)
     console.print(f"in {share}; intervals for the number of cases", markup=False)
     if found.share_of_floors_in_reach < 1:
         reach = f"{found.share_of_floors_in_reach:.0%}"
@@ -702,6 +724,18 @@ def _giving_up_after(seconds: float) -> Iterator[None]:
 def _tell_line(share: float, _name: str = "") -> None:
     """Print the share that is done, for a program that reads it."""
     print(json.dumps({"done": round(share, 4)}), flush=True)
+
+
+def _ramp_lines(ramp: PlannedRamp, per_day: float) -> list[str]:
+    """Return when half and all pages are chosen."""
+    lines = []
+    for name, views in (("half chosen:  ", ramp.half), ("all chosen:   ", ramp.all)):
+        when = f"not within {MOST_RAMP:,.0f} page views"
+        if views is not None:
+            when = f"after {views / per_day:.3g} days, {views:,.0f} page views"
+        lines.append(f"{name}{when}")
+    earned = f"chosen pages earn {ramp.ratio:.3g} times your own page"
+    return [*lines, f"if {earned}; at least {ramp.keep:.0%} of it at all times"]
 
 
 def _days(waiting: Waiting, per_day: float, n_views: int) -> str:

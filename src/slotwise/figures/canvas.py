@@ -1,7 +1,7 @@
 """Write figures to files; the same figure always gives the same bytes.
 
-Used by `chosen_panels`, `cli`, `experiment_figure`, `floor_price`, `paper_report`,
-`result_figures`, `segment_figure`, `several_floors_figure` and `sweep_figure`.
+Used by `chosen_panels`, `cli`, `experiment_figure`, `floor_price`, `own_page_figure`,
+`paper_report`, `result_figures`, `segment_figure`, `several_floors_figure` and `sweep_figure`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One panel: a metric over time, with a line and a band for every policy.
 
 Used by `canvas`, `chosen_panels`, `claims`, `cli`, `conclusion`, `experiment_figure`,
-`paper_report`, `segment_figure`, `several_floors_figure` and `sweep_figure`.
+`own_page_figure`, `paper_report`, `segment_figure`, `several_floors_figure` and `sweep_figure`.
 """
 
 from __future__ import annotations

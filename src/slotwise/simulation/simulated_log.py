@@ -19,6 +19,7 @@ from slotwise.compile import compiled_first
 from slotwise.environments import BernoulliLinks, Environment
 from slotwise.errors import InvalidInput
 from slotwise.page_log import LoggedPage, LogWriter
+from slotwise.player.own_page import checked_keep
 from slotwise.policies import Policy, Uniform, default_policy
 from slotwise.policies.policy import check_page, is_own, rng_of_choice
 from slotwise.policies.within_rules import choosing_within, draw_within
@@ -33,6 +34,7 @@ from slotwise.selection.page_order import (
     order_page,
     with_slot_weights,
 )
+from slotwise.selection.promise import RANGES, PageRevenue, Terms, expected_ramp
 from slotwise.simulation.engine import (
     CHANCE,
     VISITORS,
@@ -235,6 +237,24 @@ class Waiting:
 
 
 @dataclass(frozen=True)
+class PlannedRamp:
+    """Page views after which half and all pages are chosen, where an own page is to be kept.
+
+    None where that takes more than `MOST_RAMP` page views. `ratio` is the revenue of chosen pages
+    over that of the own page which the plan assumes.
+    """
+
+    keep: float
+    ratio: float
+    half: float | None
+    all: float | None
+
+
+MOST_RAMP = 1e8
+"""Page views that a plan for an own page looks ahead."""
+
+
+@dataclass(frozen=True)
 class TrafficPlan:
     """Page views after which the floor stays kept, and after which the lift stays significant."""
 
@@ -244,6 +264,7 @@ class TrafficPlan:
     certainty: float
     n_views: int
     n_cases: int
+    ramp: PlannedRamp | None = None
 
 
 def plan_traffic(
@@ -254,6 +275,7 @@ def plan_traffic(
     n_cases: int = 100,
     policy: Policy | None = None,
     rules: Sequence[Rule] = (),
+    keep: float | None = None,
     seed: int = 1,
     progress: Callable[[float], None] | None = None,
 ) -> TrafficPlan:
@@ -264,13 +286,17 @@ def plan_traffic(
     the view on after which the clicks per page view so far are never more than 1 % below it. The
     lift is visible from the view on after which the dashboard would call it certain: the intervals
     of chosen and random pages, which hold at all times at once with 95 %, do not overlap.
-    `rules` are those of `simulate`; random pages keep them, too.
+    `rules` are those of `simulate`; random pages keep them, too. With `keep`, the plan also says
+    when half and all pages are chosen if the own page earns as much as a random page: at the ratio
+    of revenue that is reached in the wanted share of the cases, on average over their views.
     """
+    kept_part = checked_keep(keep)
     if not (is_finite_number(certainty) and 0.5 <= certainty < 1):
         raise InvalidInput.of("certainty", "at least 0.5 and below 1", certainty)
     n_cases = whole_number("n_cases", n_cases, at_least=10)
     rng = np.random.default_rng(seed)
     floors, lifts, in_reach = np.zeros(n_cases), np.zeros(n_cases), 0
+    revenue = np.zeros((2, n_cases))
     for case in range(n_cases):
         clicks = _around(page.click_rate, page.n_links, rng)
         links = BernoulliLinks(clicks, _around(page.revenue_per_click, page.n_links, rng))
@@ -291,8 +317,12 @@ def plan_traffic(
         kept = played["clicks"][0] / views >= (1 - TOLERANCE) * page.click_floor
         floors[case] = _first_for_good(views, kept)
         lifts[case] = _lift_visible(played["reward"][0], random["reward"][0], views, page)
+        revenue[:, case] = played["reward"][0, -1], random["reward"][0, -1]
         if progress is not None:
             progress((case + 1) / n_cases)
+    ramp = None
+    if kept_part is not None:
+        ramp = _planned_ramp(page, kept_part, revenue / n_views, certainty)
     return TrafficPlan(
         floor=_waiting(floors, certainty),
         lift=_waiting(lifts, certainty),
@@ -300,7 +330,22 @@ def plan_traffic(
         certainty=certainty,
         n_views=n_views,
         n_cases=n_cases,
+        ramp=ramp,
     )
+
+
+def _planned_ramp(page: RoughPage, keep: float, revenue: Floats, certainty: float) -> PlannedRamp:
+    """Return when pages are chosen; `revenue` per view has a row for chosen and for own pages."""
+    chosen, own = revenue
+    is_sold = own > 0.0
+    ratio = float(np.quantile(chosen[is_sold] / own[is_sold], 1.0 - certainty))
+    mean = float(own.mean())
+    own_page, chosen_page = (  # slots earn 0 or 1 on their own, as in `_lift_visible`
+        PageRevenue(one, one * (1.0 - one / page.n_slots + one)) for one in (mean, ratio * mean)
+    )
+    terms = Terms(keep, float(page.n_slots), max(page.holdout, RANGES[-1]))
+    found = expected_ramp(terms, own_page, chosen_page, MOST_RAMP)
+    return PlannedRamp(keep, ratio, found.half, found.all)
 
 
 def _around(mean: float, n_links: int, rng: np.random.Generator) -> Floats:
