@@ -179,6 +179,7 @@ def test_a_short_form_makes_a_pool_with_its_links(
     expect(opened.locator("#links-found")).to_have_text("3 links")
     expect(opened.locator("dialog[open]")).to_have_count(0)
     made = admin.get("/v1/pools/short").json()
+    assert (made["own_page"], made["keep"]) == (["spring-sale", "spring-sale-2", "www.shop"], 0.95)
     assert made["allowed_hosts"] == ["shop.example", "www.shop.example"]
     stored = admin.get("/v1/pools/short/links").json()["links"]
     assert {(one["link_id"], one["title"]) for one in stored} == {
@@ -189,10 +190,10 @@ def test_a_short_form_makes_a_pool_with_its_links(
     opened.get_by_role("button", name="New pool").click()
     fill(opened, "Name", "advanced")
     opened.locator("#pool-form summary").click()
-    fill(opened, "Share of random pages", "5")
+    fill(opened, "Share of pages for comparison", "5")
     opened.locator("#pool-form summary").click()
     save(opened)
-    expect(row_of(opened, "Share of random pages").locator(".wrong")).to_be_visible()
+    expect(row_of(opened, "Share of pages for comparison").locator(".wrong")).to_be_visible()
 
 
 def test_settings_change_only_what_was_changed(opened: Page, admin: httpx.Client) -> None:
@@ -204,11 +205,12 @@ def test_settings_change_only_what_was_changed(opened: Page, admin: httpx.Client
     expect(opened.locator("#snippet")).to_contain_text('"kept"')
     edit_settings(opened)
     assert field(opened, "Sales count for (hours)")[0] == "2"
-    fill(opened, "Share of random pages", "0.1")
+    fill(opened, "Share of pages for comparison", "0.1")
     save(opened)
     expect(opened.locator("#pool-form")).to_be_hidden()
     after = admin.get("/v1/pools/kept").json()
-    assert after == before | {"holdout": 0.1, "changed_at": after["changed_at"]}
+    assert after["holdout"] == {"share": 0.1, "shows": "random"}
+    assert after == before | {name: after[name] for name in ("holdout", "changed_at")}
     edit_settings(opened)
     fill(opened, "The pool ends", "2099-01-31T18:00")
     save(opened)
