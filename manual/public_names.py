@@ -37,6 +37,7 @@ NOT_PUBLIC = {
     "slotwise.plugins": "internal; it finds policies and data sets of other packages",
     "slotwise.extras": "internal; it names the extra of a missing package in errors",
     "slotwise.features": "internal; `Selector` describes how features are declared",
+    "slotwise.frequent_words": "internal; it finds the frequent words of open lists of features",
     "slotwise.player": "internal; `Selector` and the service play policies through it",
     "slotwise.service": "used over HTTP; the routes have their own page",
     "slotwise.problem": "internal; `slotwise.Problem` is described with `slotwise`",
