@@ -669,6 +669,8 @@ class PoolRun:
         Raises `UnreadableState` if what was stored cannot be restored.
         """
         known, pool = self._known, self.pool
+        if known is pool and self._fed is not None:  # nearly always, for every pool at every fold
+            return self._fed
         if known is not None and subject_of(known) != subject_of(pool):
             self._fed, self.fed_to, self._stored_state = None, RoundPosition(), b""
             self.unreadable = ""
