@@ -89,10 +89,12 @@ def play(case: Case, keep: float, n_views: float, seed: Sequence[int]) -> Played
     n_open, seen, n_chosen = [0, 0], 0, 0
     earned, of_own, least = 0.0, 0.0, math.inf
     half = full = math.inf
+    share = 0.0
     n_late, step = VIEWS_A_DAY if case.is_late else 0, steps(n_views)
     while seen < n_views:
         n = step(seen)
-        share = next_share(evidence, OpenCounts(*n_open), terms, n_ahead=n).chosen
+        open_views = OpenCounts(*n_open)
+        share = next_share(evidence, open_views, terms, n_ahead=n, previous=share).chosen
         half = min(half, seen) if share >= 0.5 else half
         full = min(full, seen) if share >= terms.largest_share - 1e-9 else full
         own_rate = case.rate * (drift(seen) if case.drifts else 1.0)

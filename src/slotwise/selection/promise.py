@@ -74,8 +74,11 @@ N_SUMS = 15
 RATE_FAILURE = 0.01
 """The part of the failure probability for the bounds on the revenue of the own page."""
 
-ENTRY = 1.25
+ENTRY = 2.0
 """The balance that a range of p needs before it is used, in units of its entry cost."""
+
+RESERVE = 0.1
+"""The balance at which a share that was reached is given up, in the same units."""
 
 LARGEST_RATIO = 1e6
 """A ratio above this is reported as this."""
@@ -451,10 +454,14 @@ def balance(evidence: PromiseEvidence, terms: Terms) -> AnytimeInterval:
 
 
 class Certificate(NamedTuple):
-    """How many views could earn nothing, and the largest share that the evidence can pay for."""
+    """How many views could earn nothing, and the shares that the evidence can pay for.
+
+    A share up to `held_share` may stay where it was reached before.
+    """
 
     spare_views: float
     largest_share: float
+    held_share: float
 
 
 def certify(evidence: PromiseEvidence, open_views: OpenCounts, terms: Terms) -> Certificate:
@@ -468,7 +475,7 @@ def certify(evidence: PromiseEvidence, open_views: OpenCounts, terms: Terms) -> 
     by_counts = COUNTED * (1.0 - keep) * n_all - n_other
     low, high = _own_rate(evidence, terms.most)
     if high <= 0.0:
-        return Certificate(by_counts, 1.0 - RANGES[0])
+        return Certificate(by_counts, 1.0 - RANGES[0], 0.0)
     ranges = _balances(evidence, terms)
     # more other pages than expected: each of them may have lost what the own page earns
     excess = max(0.0, evidence.n_other - float(evidence.sums[:, P_OTHER].sum()))
@@ -476,12 +483,14 @@ def certify(evidence: PromiseEvidence, open_views: OpenCounts, terms: Terms) -> 
     in_views = least / high if least >= 0.0 else least / max(low, 1e-300)
     in_views += (1.0 - keep) * low / high * open_views.own - keep * open_views.other
     money, largest = in_views * high, 1.0 - RANGES[0]
+    held = sum(money >= RESERVE * one.entry_cost for one in ranges)
+    held_share = 1.0 - RANGES[held - 1] if held and money > 0.0 else 0.0
     for one, least_own in zip(ranges[1:], RANGES[1:], strict=True):
         is_paid_for = one.low >= 0.0 and one.high > 0.0
         if not is_paid_for and money - min(0.0, one.low) < ENTRY * one.entry_cost:
             break
         largest = 1.0 - least_own
-    return Certificate(max(by_counts, in_views), largest)
+    return Certificate(max(by_counts, in_views), largest, held_share)
 
 
 class Share(NamedTuple):
@@ -506,11 +515,14 @@ def next_share(
     *,
     n_ahead: float | None = None,
     rho: float | None = None,
+    previous: float = 0.0,
 ) -> Share:
     """Return the share of chosen pages.
 
     `n_ahead` is the number of views until the next decision, where nobody counts the groups until
     then; None where the caller stops at `max_other`. `rho` is that of `compare`, if known.
+    `previous` is the share so far: it stays while the balance is large enough, because rho falls
+    for a while whenever the share enters another range of p.
 
     >>> next_share(PromiseEvidence(), OpenCounts(own=1_000), Terms(keep=0.95, most=1.0)).chosen
     0.045
@@ -520,22 +532,24 @@ def next_share(
         rho = least_ratio(evidence, terms.most)
     certificate = certify(evidence, open_views, terms)
     spare = max(0.0, certificate.spare_views)
-    reason: Literal["all", "evidence", "start", "stopped"] = "evidence" if rho > 0.0 else "start"
     wanted = largest
     if rho < keep:
         wanted = min(largest, round(MARGIN * (1.0 - keep) / (1.0 - rho), 12))
-    if wanted == largest:
-        reason = "all"
-    if wanted > certificate.largest_share - terms.random:
-        wanted, reason = max(0.0, certificate.largest_share - terms.random), "evidence"
+    wanted = min(wanted, certificate.largest_share - terms.random)
+    wanted = max(wanted, min(previous, largest, certificate.held_share - terms.random))
     max_other = spare / keep if keep else math.inf
+    n_open = open_views.own + open_views.other
+    if n_open:  # a share that can stay until the open views are settled
+        wanted = min(wanted, (max_other + open_views.other) / (n_open + (n_ahead or 0.0)))
     if n_ahead is not None:
         half = 0.5 * N_DEVIATIONS  # n s + 4 sqrt(n s) <= max_other
         most_views = (math.sqrt(half * half + max_other) - half) ** 2
         wanted = min(wanted, max(0.0, most_views / max(n_ahead, 1.0) - terms.random))
     if max_other < 1.0 or wanted <= 0.0:
         return Share(0.0, max_other, rho, "stopped")
-    return Share(wanted, max_other, rho, reason)
+    if wanted >= largest - 1e-12:
+        return Share(largest, max_other, rho, "all")
+    return Share(wanted, max_other, rho, "evidence" if rho > 0.0 else "start")
 
 
 class PageRevenue(NamedTuple):
@@ -587,6 +601,7 @@ def expected_ramp(
     n_before, seen, half, full = evidence.n_views, 0.0, None, None
     views, shares_then = [], []
     waiting: deque[tuple[float, Shares]] = deque()  # steps that are not settled, oldest first
+    share = None
     while full is None and seen <= n_views:
         while sum(n for n, _ in waiting) > n_open:
             n, shares = waiting.popleft()
@@ -600,7 +615,8 @@ def expected_ramp(
         n_other = sum(n * (1.0 - shares.own) for n, shares in waiting)
         step = max(20.0, 0.03 * (n_before + seen))
         open_views = OpenCounts(n_own, n_other)
-        share = next_share(evidence, open_views, terms, n_ahead=min(step, VIEWS_A_DECISION))
+        n_ahead, previous = min(step, VIEWS_A_DECISION), share.chosen if share else 0.0
+        share = next_share(evidence, open_views, terms, n_ahead=n_ahead, previous=previous)
         views.append(seen)
         shares_then.append(share.chosen)
         half = seen if half is None and share.chosen >= 0.5 else half

@@ -141,7 +141,8 @@ class PromisedPages:
     def decide(self, problem: Problem) -> None:
         """Decide the share of the next views."""
         open_views = OpenCounts(self.open["own"], self.open["other"])
-        self.share = next_share(self.evidence, open_views, self.terms(problem))
+        previous, terms = self.share.chosen, self.terms(problem)
+        self.share = next_share(self.evidence, open_views, terms, previous=previous)
         self.n_since = self.n_other_since = 0
 
     def terms(self, problem: Problem) -> Terms:

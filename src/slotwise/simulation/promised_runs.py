@@ -237,7 +237,9 @@ class _Decisions:
         self._settle(max(0, n_played - self._late))
         n_other = int(own.is_chosen[self._n_settled : n_played].sum())
         open_views = OpenCounts(n_played - self._n_settled - n_other, n_other)
-        own.share[0] = next_share(self._evidence, open_views, self._terms, n_ahead=step).chosen
+        previous = float(own.share[0])
+        share = next_share(self._evidence, open_views, self._terms, n_ahead=step, previous=previous)
+        own.share[0] = share.chosen
         return n_played + step
 
     def _settle(self, end: int) -> None:
