@@ -55,12 +55,19 @@ async function ask() {
 const perView = (totals) => (totals.views ? totals.revenue_micros / totals.views : null);
 const withRange = (rate) => (rate ? words.range(rate) : "–");
 
-function measures(period) {
-  const [chosen, own, random] = ["policy", "own", "holdout"].map((group) => period.totals.find((one) => one.group === group));
+const NAMES = { policy: "chosen", own: "own", holdout: "random" };
+
+// The groups of pages by name; the own page only where one of the two periods has shown it.
+function groupsOf(period) {
   const hasOwn = [found.this, found.before].some((one) => one.totals.some(({ group, views }) => group === "own" && views > 0));
-  const groups = [["chosen", chosen], ...(hasOwn ? [["own", own]] : []), ["random", random]];
+  const shown = Object.entries(NAMES).filter(([group]) => group !== "own" || hasOwn);
+  return shown.map(([group, name]) => [name, period.totals.find((one) => one.group === group)]);
+}
+
+function measures(period) {
+  const groups = groupsOf(period);
   const money = (micros) => (micros === null ? "–" : words.perThousand(micros, found.currency));
-  const sum = (name) => chosen[name] + own[name] + random[name];
+  const sum = (name) => groups.reduce((total, [, one]) => total + one[name], 0);
   return [
     ["Views", sum("views"), words.count(sum("views"))],
     ...groups.map(([name, one]) => [`Clicks per view, ${name} pages`, one.clicks_per_view?.mean ?? null, withRange(one.clicks_per_view)]),
@@ -105,8 +112,8 @@ function drawChart() {
 
 function save() {
   if (!found) return;
-  const lines = ["this", "before"].flatMap((name) => found[name].totals.map((one) => [
-    name, moment(found[name].from_us), moment(found[name].until_us), one.group === "policy" ? "chosen" : "random",
+  const lines = ["this", "before"].flatMap((name) => groupsOf(found[name]).map(([pages, one]) => [
+    name, moment(found[name].from_us), moment(found[name].until_us), pages,
     one.views, one.clicks, ...range(one.clicks_per_view), one.sales, amount(one.revenue_micros), found.currency,
   ]));
   download(`${pool.pool_id}-periods`, [["period", "from", "until", "pages", "views", "clicks", "clicks_per_view", "low", "high", "sales", "revenue", "currency"], ...lines]);
