@@ -2,8 +2,8 @@
 
 Linux lets a running thread use up its slice of about 3 ms before one that has just woken up runs.
 Since version 6.12 a thread may request a shorter slice, and then preempts threads with longer ones.
-Three busy processes share two cores on a small machine, so most of the 99th percentile of answers
-is time that the event loop waits for a core. Used by `server` and `storage`.
+Three busy processes share two cores on a small machine, so the event loop often waits for a core.
+Used by `server` and `storage`.
 """
 
 from __future__ import annotations
