@@ -212,6 +212,6 @@ slider.addEventListener("change", askLog);
 at("#health .csv").addEventListener("click", () => download(`${pool.pool_id}-activity`, [
   ["from", "until", "pages", "views", "clicks", "sales", "revenue", "currency"],
   ...pool.spans.map((span) => [
-    moment(span.start_us), moment(span.start_us + pool.span_us), span.group === "policy" ? "chosen" : "random", span.views, span.clicks, span.sales, amount(span.revenue_micros), pool.currency,
+    moment(span.start_us), moment(span.start_us + pool.span_us), words.GROUP_NAMES[span.group], span.views, span.clicks, span.sales, amount(span.revenue_micros), pool.currency,
   ]),
 ]));

@@ -55,12 +55,10 @@ async function ask() {
 const perView = (totals) => (totals.views ? totals.revenue_micros / totals.views : null);
 const withRange = (rate) => (rate ? words.range(rate) : "–");
 
-const NAMES = { policy: "chosen", own: "own", holdout: "random" };
-
 // The groups of pages by name; the own page only where one of the two periods has shown it.
 function groupsOf(period) {
   const hasOwn = [found.this, found.before].some((one) => one.totals.some(({ group, views }) => group === "own" && views > 0));
-  const shown = Object.entries(NAMES).filter(([group]) => group !== "own" || hasOwn);
+  const shown = Object.entries(words.GROUP_NAMES).filter(([group]) => group !== "own" || hasOwn);
   return shown.map(([group, name]) => [name, period.totals.find((one) => one.group === group)]);
 }
 

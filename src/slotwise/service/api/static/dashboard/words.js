@@ -97,6 +97,8 @@ export function duration(seconds) {
   return `${numbers({ maximumFractionDigits: 1 }).format(n)} second${n === 1 ? "" : "s"}`;
 }
 
+export const GROUP_NAMES = { policy: "chosen", own: "own", holdout: "random" };
+
 export const group = (pool, name) => pool.groups.find((one) => one.group === name);
 
 export const lately = (pool) => duration((pool.now_us - pool.starts_us[0]) / 1e6);
