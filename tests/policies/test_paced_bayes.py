@@ -379,7 +379,7 @@ def test_a_batch_counts_as_many_sales_of_the_mean_size_as_make_its_total() -> No
 def test_the_debt_of_a_floor_out_of_reach_is_limited() -> None:
     state: Any = PacedBayes().start(Problem(n_links=4, n_slots=2, click_floor=1.5))
     clicks_come(state, 0.0, 3_000)
-    assert state.floors.owed[0] == pytest.approx(16 * math.sqrt(1.5 * 3_000))
+    assert state.floors.owed[0] == pytest.approx(16 * math.sqrt(1.5 * 13_000))
 
 
 def test_levels_are_worth_what_they_were_after_restoring() -> None:

@@ -24,7 +24,8 @@ class PriceTwin:
         deviation = math.sqrt(self.floor * self.n_pages)
         step = 0.25 * math.sqrt(self.floor / self.n_pages)
         self.reserve = max(0.0, self.reserve + (step if self.owed > 0 else -step))
-        self.owed = min(self.owed + self.floor, max(self.owed, 16 * deviation))
+        most = 16 * math.sqrt(self.floor * (10_000 + self.n_pages))
+        self.owed = min(self.owed + self.floor, max(self.owed, most))
         self.owed = max(self.owed - n_clicks, -4 * deviation)
 
     def price(self) -> float:

@@ -4,7 +4,7 @@
     s        = max(1, sqrt(expected))
     expected = the price of the floor program on the posterior means, in b0, at most 20
     Q        = owed + reserve
-    owed    <- [owed + floor]^(+16 sd) - outcomes of the page, at least -4 sd,   sd = sqrt(promised)
+    owed    <- min(owed + floor, most) - outcomes of the page, at least -4 sd,   sd = sqrt(promised)
     reserve <- [reserve +- sqrt(floor / t) / 4]+,   + while something is owed, - otherwise
 
 One rule for every floor: of a level, for all visitors, or of clicks, for the visitors of a segment.
@@ -56,6 +56,10 @@ MAX_STEPS = 100
 
 MAX_CREDIT, MAX_DEBT = 4.0, 16.0
 """The largest surplus and debt, in roots of the outcomes promised so far."""
+
+FIRST_PAGES = 10_000.0
+"""Pages that are added to those so far for the largest debt: what the first pages lack, which are
+shown before much is known, is paid back."""
 
 ONE_PAGE = 1.5
 """More page views than this are a batch: weighted views of one page add up to about 1."""
@@ -148,7 +152,8 @@ def credit(floors: Floors, visitor: Links, level: int, views: Floats, outcomes: 
                 # The debt of a page is limited before its clicks are credited, so that it does not
                 # matter whether they come one at a time; that of a batch, with its clicks.
                 of_batch = brought if pages > ONE_PAGE else 0.0
-                most = max(owed, MAX_DEBT * deviation)
+                promised = least * (FIRST_PAGES + floors.rounds[floor])
+                most = max(owed, MAX_DEBT * math.sqrt(promised))
                 owed = min(owed + least * pages - of_batch, most) + of_batch
             floors.owed[floor] = max(owed - brought, -MAX_CREDIT * deviation)
 
