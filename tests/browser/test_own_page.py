@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
-from slotwise.service.alerting import alerts_of
+from slotwise.service.alert_conditions import alerts_of
 from slotwise.service.records import ClickEvent, ConversionEvent, Event
 from slotwise.service.reporting.overview import Overview
 from slotwise.service.server import BackgroundServer

@@ -9,7 +9,7 @@ import pytest
 from slotwise import features
 from slotwise.service import limits
 from slotwise.service.api import context
-from slotwise.service.deciding import decider
+from slotwise.service.deciding import decisions_by_id
 from tests.docs.pages import read_page
 
 LIMITS = {
@@ -39,7 +39,10 @@ def test_the_page_has_every_limit_of_this_list_and_no_other() -> None:
 @pytest.mark.parametrize(
     ("row", "count"),
     [
-        ("`slotwise-deciding`, `slotwise-ids`, `slotwise-look-up`", f"{decider.N_THREADS} each"),
+        (
+            "`slotwise-deciding`, `slotwise-ids`, `slotwise-look-up`",
+            f"{decisions_by_id.N_THREADS} each",
+        ),
         ("`slotwise-change`", str(context.N_CHANGE_THREADS)),
         (
             "`slotwise-export`, `slotwise-evaluate`",

@@ -12,7 +12,7 @@ import httpx
 import psycopg
 import pytest
 
-from slotwise.service.deciding.decider import DecisionsById
+from slotwise.service.deciding.decisions_by_id import DecisionsById
 from slotwise.service.learning.pool_run import PoolRun
 from slotwise.service.refusals import StoreUnavailable
 from slotwise.service.server import BackgroundServer

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from slotwise.errors import InvalidInput
-from slotwise.service.alerting import alerts_of
+from slotwise.service.alert_conditions import alerts_of
 from slotwise.service.records import (
     ClickEvent,
     DecisionRecord,
@@ -22,7 +22,7 @@ from slotwise.service.records import (
 from slotwise.service.reporting.overview import draw_pool
 from slotwise.service.reporting.report_records import OutcomesSinceStart
 from slotwise.service.service import Service
-from slotwise.service.storage.maintenance import move_store
+from slotwise.service.storage.move_store import move_store
 from slotwise.service.storage.sqlite import SqliteStore
 from tests.selection.chance import are_centred
 from tests.service.conftest import OpenService

@@ -18,8 +18,10 @@ from slotwise.service.access.keys import new_key
 from slotwise.service.records import SECOND_US
 from slotwise.service.service import Service
 from slotwise.service.settings import ServiceOptions
+from slotwise.service.storage.backup import back_up, restore
 from slotwise.service.storage.contract import Store
-from slotwise.service.storage.maintenance import back_up, move_store, purge, restore
+from slotwise.service.storage.maintenance import purge
+from slotwise.service.storage.move_store import move_store
 from slotwise.service.storage.postgresql import PostgresqlStore
 from slotwise.service.storage.sqlite import SqliteStore
 from slotwise.service.storage.verify import verify

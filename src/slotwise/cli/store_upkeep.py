@@ -22,19 +22,33 @@ from slotwise.service.refusals import ExportFailed, StoreUnavailable
 from slotwise.service.reporting.warehouse import SLICE_MINUTES, Exported, Target, export_store
 from slotwise.service.settings import Settings
 from slotwise.service.storage import public_address
+from slotwise.service.storage.backup import back_up, restore
 from slotwise.service.storage.contract import ForgetViews
 from slotwise.service.storage.maintenance import (
-    back_up,
     existing_store,
-    move_store,
     only_sqlite,
     open_existing,
     open_existing_to_read,
     purge,
-    restore,
     set_times_back,
 )
+from slotwise.service.storage.move_store import move_store
 from slotwise.service.storage.verify import verify
+
+_NOT_NEEDED = (
+    "replicas on PostgreSQL use the clock of the database: correct that clock, then wait until the "
+    "latest time in the store has passed"
+)
+DEFAULT_STORE = "sqlite:///slotwise.db"
+_POSTGRESQL = (
+    "copy a database with PostgreSQL's own tools: `pg_dump --format=custom --file=shop.dump URL` "
+    "for a copy of one moment, or pg_basebackup with an archive of the WAL to go back to any moment"
+)
+_POSTGRESQL_RESTORE = (
+    "stop all replicas and use PostgreSQL's own tools: `createdb shop`, then "
+    "`pg_restore --dbname=URL shop.dump`, then `slotwise verify --store URL`"
+)
+_LOOK_AGAIN_S = 60.0
 
 
 def move_store_command(
@@ -96,12 +110,6 @@ def forget_command(
     print(f"Excluded {n_views} page views from all counts.")
 
 
-_NOT_NEEDED = (
-    "replicas on PostgreSQL use the clock of the database: correct that clock, then wait until the "
-    "latest time in the store has passed"
-)
-
-
 def set_back_command(
     store: Annotated[str, Option(help="Store URL")] = Settings().store,
 ) -> None:
@@ -122,9 +130,6 @@ def set_back_command(
         print(f"all times were set back by {by_us / 1e6:,.0f} s")
     else:
         print("no time of the store is in the future")
-
-
-DEFAULT_STORE = "sqlite:///slotwise.db"
 
 
 def verify_command(
@@ -157,12 +162,6 @@ def verify_command(
         raise typer.Exit(1)
 
 
-_POSTGRESQL = (
-    "copy a database with PostgreSQL's own tools: `pg_dump --format=custom --file=shop.dump URL` "
-    "for a copy of one moment, or pg_basebackup with an archive of the WAL to go back to any moment"
-)
-
-
 def backup_command(
     target: Annotated[Path, Argument(help="The new file")],
     store: Annotated[str, Option(help="Store URL")] = DEFAULT_STORE,
@@ -183,12 +182,6 @@ def backup_command(
     print(f"{target}: {target.stat().st_size / 1e6:.1f} MB copied")
     if check:
         verify_command(str(target))
-
-
-_POSTGRESQL_RESTORE = (
-    "stop all replicas and use PostgreSQL's own tools: `createdb shop`, then "
-    "`pg_restore --dbname=URL shop.dump`, then `slotwise verify --store URL`"
-)
 
 
 def restore_command(
@@ -236,9 +229,6 @@ def purge_command(
             opened.reading, lambda one: opened.commit([one])[0], before_us, max_steps=sys.maxsize
         )
     print(f"{n_purged} views and waiting events deleted; no counter changed")
-
-
-_LOOK_AGAIN_S = 60.0
 
 
 def export_command(

@@ -14,7 +14,7 @@ from typing import cast
 import msgspec
 from msgspec.structs import replace
 
-from slotwise.service.access.keys import Session
+from slotwise.service.access.sessions import Session
 from slotwise.service.pool import (
     Pool,
     check_known,

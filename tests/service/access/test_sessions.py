@@ -8,7 +8,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from slotwise.service.access.keys import Session, SessionSigner, click_secrets
+from slotwise.service.access.keys import click_secrets
+from slotwise.service.access.sessions import Session, SessionSigner
 from slotwise.service.limits import MAX_SESSION_S, SESSION_S
 from slotwise.service.records import SECOND_US, Scope
 from slotwise.service.server import BackgroundServer

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from slotwise.service.alerting import alerts_of
+from slotwise.service.alert_conditions import alerts_of
 from slotwise.service.records import SECOND_US, FloorState, FloorStatus, to_time
 from slotwise.service.reporting.network_shares import BusiestNetwork
 from slotwise.service.reporting.overview import Overview

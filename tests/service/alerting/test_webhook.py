@@ -13,20 +13,19 @@ from typing import Any
 import pytest
 
 from slotwise.errors import InvalidConfig
-from slotwise.service.alerting import (
+from slotwise.service.alert_conditions import Alert
+from slotwise.service.alerting import MAX_WAITING, AlertWatch
+from slotwise.service.server import BackgroundServer
+from slotwise.service.settings import AlertFormat, Settings, load_settings
+from slotwise.service.webhook import (
     MAX_CHAT_DETAIL,
-    MAX_WAITING,
     SIGNATURE_HEADER,
-    Alert,
     AlertMessage,
     AlertState,
-    AlertWatch,
     Delivery,
     Webhook,
     format_of,
 )
-from slotwise.service.server import BackgroundServer
-from slotwise.service.settings import AlertFormat, Settings, load_settings
 from tests.service.alerting.receiver import Receiver
 from tests.service.conftest import POOL, Clock, http, problem_of
 

@@ -9,7 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from slotwise.service.api.context import Request, is_visitor_of_this_machine
+from slotwise.service.api.context import Request
+from slotwise.service.api.dashboard_session import is_visitor_of_this_machine
 from slotwise.service.http import exchange
 from slotwise.service.records import ChangeRecord, Scope
 from slotwise.service.reporting.overview import describe_changes, floor_steps

@@ -11,7 +11,7 @@ import pytest
 
 from slotwise.service.server import BackgroundServer
 from slotwise.service.settings import Settings
-from slotwise.service.storage.maintenance import back_up
+from slotwise.service.storage.backup import back_up
 from tests.service.conftest import POOL, Clock, http, problem_of
 
 

@@ -14,7 +14,7 @@ from slotwise.service.records import LinkRecord, PoolRule
 from slotwise.service.server import BackgroundServer
 from slotwise.service.service import Service
 from slotwise.service.settings import ServiceOptions, Settings
-from slotwise.service.storage.maintenance import back_up, restore
+from slotwise.service.storage.backup import back_up, restore
 from slotwise.service.storage.sqlite import SqliteStore
 from tests.service.conftest import POOL, OpenService, http, problem_of, until
 from tests.service.private_postgresql import PrivatePostgresql

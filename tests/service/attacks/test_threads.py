@@ -11,10 +11,10 @@ import httpx
 import pytest
 
 from slotwise.errors import InvalidInput
-from slotwise.service.alerting import AlertMessage, Delivery, Webhook
-from slotwise.service.deciding.decider import DecisionsById
+from slotwise.service.deciding.decisions_by_id import DecisionsById
 from slotwise.service.reporting.report_records import RoundRow
 from slotwise.service.server import BackgroundServer
+from slotwise.service.webhook import AlertMessage, Delivery, Webhook
 from tests.service.conftest import POOL, http
 
 N_EXPORTS = 12

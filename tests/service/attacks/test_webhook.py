@@ -10,8 +10,9 @@ from threading import Event, Thread
 
 import pytest
 
-from slotwise.service import alerting
-from slotwise.service.alerting import Alert, Delivery, Webhook
+from slotwise.service import webhook
+from slotwise.service.alert_conditions import Alert
+from slotwise.service.webhook import Delivery, Webhook
 
 NOW = datetime(2026, 1, 5, 10, tzinfo=UTC)
 Receive = Callable[[bytes, bytes], Delivery]
@@ -20,7 +21,7 @@ Receive = Callable[[bytes, bytes], Delivery]
 @pytest.fixture
 def send(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receive]:
     """Send a message to a receiver that answers one text and then another one over and over."""
-    monkeypatch.setattr(alerting, "TIMEOUT_S", 600.0)
+    monkeypatch.setattr(webhook, "TIMEOUT_S", 600.0)
     is_over, threads = Event(), []
 
     def deliver(first: bytes, then: bytes) -> Delivery:
@@ -50,7 +51,7 @@ def send(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receive]:
 def test_a_byte_at_a_time_does_not_hold_the_thread(
     send: Receive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(alerting, "TIMEOUT_S", 0.5)
+    monkeypatch.setattr(webhook, "TIMEOUT_S", 0.5)
     delivery = send(b"HTTP/1.1 200 OK\r\nx-slow: ", b"x")
     assert not delivery.delivered
     assert delivery.detail == "the receiver did not answer within 0.5 s"

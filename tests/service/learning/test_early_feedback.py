@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from slotwise.service.alerting import alerts_of
+from slotwise.service.alert_conditions import alerts_of
 from slotwise.service.counting.attribution import (
     CLICKS,
     REVENUE,

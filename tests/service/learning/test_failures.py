@@ -15,7 +15,7 @@ from slotwise.policies import POLICIES, default_policy
 from slotwise.service.access.keys import new_key
 from slotwise.service.clock import MAX_STEP_US, SteadyClock
 from slotwise.service.learning import learner
-from slotwise.service.learning.pool_run import settled_rounds
+from slotwise.service.learning.settled_rounds import settled_rounds
 from slotwise.service.observability import ServiceMetrics
 from slotwise.service.records import ClickEvent
 from slotwise.service.reporting.pool_report import describe_trouble

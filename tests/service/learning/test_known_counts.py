@@ -15,8 +15,8 @@ from slotwise.service.learning.pool_player import RunState, decode_state
 from slotwise.service.records import ClickEvent, ImportedCounts
 from slotwise.service.refusals import UnknownLink
 from slotwise.service.service import Service
+from slotwise.service.storage.backup import back_up
 from slotwise.service.storage.contract import Store
-from slotwise.service.storage.maintenance import back_up
 from tests.service import rows
 from tests.service.conftest import OpenService
 

@@ -25,7 +25,7 @@ from slotwise.service.counting.attribution import (
 from slotwise.service.counting.counters import add_counters, count_settled
 from slotwise.service.learning import learner
 from slotwise.service.learning.pool_player import RoundPosition
-from slotwise.service.learning.pool_run import settled_rounds, starts_after
+from slotwise.service.learning.settled_rounds import settled_rounds, starts_after
 from slotwise.service.pool import Pool, policy_of, problem_of
 from slotwise.service.records import ConversionEvent, DecisionRecord, Event
 from slotwise.service.service import Service

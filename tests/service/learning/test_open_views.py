@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from slotwise.arrays import Floats
-from slotwise.service.learning.pool_run import MAX_GROUPS, OpenViews
+from slotwise.service.learning.open_view_groups import MAX_GROUPS, OpenViews
 from slotwise.service.records import SECOND_US, ClickEvent, ConversionEvent
 from slotwise.service.service import Service
 from tests.service.conftest import OpenService

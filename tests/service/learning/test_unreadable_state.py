@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from slotwise.service.alerting import alerts_of
+from slotwise.service.alert_conditions import alerts_of
 from slotwise.service.learning.pool_player import decode_state, encode_state
 from slotwise.service.records import SECOND_US, ClickEvent
 from slotwise.service.reporting.overview import draw_pool

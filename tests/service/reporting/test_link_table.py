@@ -8,12 +8,8 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from slotwise.service.deciding.installed_version import (
-    AVERAGED_US,
-    KEPT_US,
-    InstalledVersion,
-    VersionAverages,
-)
+from slotwise.service.deciding.averaged_version import AVERAGED_US, KEPT_US, VersionAverages
+from slotwise.service.deciding.installed_version import InstalledVersion
 from slotwise.service.pool import Pool
 from slotwise.service.pool_version import LEARNING_FAILED, StoredVersion, Version
 from slotwise.service.records import SECOND_US, FloorState, LinkRecord, Pin, PoolSettings

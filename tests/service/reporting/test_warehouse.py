@@ -25,6 +25,7 @@ from slotwise.service.records import DAY_US, SECOND_US, Event, KeyRecord
 from slotwise.service.refusals import ExportFailed
 from slotwise.service.reporting.warehouse import CURSOR, SLICED, NewFile, Target, export_store
 from slotwise.service.service import Service
+from slotwise.service.storage.backup import back_up, restore
 from slotwise.service.storage.contract import (
     AppendDecision,
     CloseWindows,
@@ -33,7 +34,8 @@ from slotwise.service.storage.contract import (
     SavePool,
     Store,
 )
-from slotwise.service.storage.maintenance import back_up, move_store, open_existing_to_read, restore
+from slotwise.service.storage.maintenance import open_existing_to_read
+from slotwise.service.storage.move_store import move_store
 from slotwise.service.storage.postgresql import PostgresqlStore
 from slotwise.service.storage.sqlite import SqliteStore
 from tests.service.conftest import OpenService, until

@@ -12,12 +12,8 @@ from slotwise.cli.main import main
 from slotwise.errors import InvalidInput, MissingData, UnsupportedState
 from slotwise.service.refusals import StoreUnavailable
 from slotwise.service.service import Service
-from slotwise.service.storage.maintenance import (
-    back_up,
-    open_existing,
-    open_existing_to_read,
-    restore,
-)
+from slotwise.service.storage.backup import back_up, restore
+from slotwise.service.storage.maintenance import open_existing, open_existing_to_read
 from slotwise.service.storage.sqlite import SqliteStore
 from slotwise.service.storage.verify import verify
 from tests.service.rows import T0, click, seconds

@@ -14,7 +14,7 @@ from slotwise.service.server import check_start
 from slotwise.service.settings import Settings
 from slotwise.service.storage import sql_reads
 from slotwise.service.storage.contract import AppendDecision
-from slotwise.service.storage.maintenance import move_store
+from slotwise.service.storage.move_store import move_store
 from slotwise.service.storage.postgresql import PostgresqlStore
 from slotwise.service.storage.sqlite import SqliteStore
 from slotwise.service.storage.verify import verify

@@ -14,7 +14,7 @@ from slotwise.errors import UnsupportedState
 from slotwise.service.records import SECOND_US, ClickEvent
 from slotwise.service.service import Service
 from slotwise.service.settings import ServiceOptions
-from slotwise.service.storage.maintenance import move_store
+from slotwise.service.storage.move_store import move_store
 from slotwise.service.storage.postgresql import PostgresqlStore
 from slotwise.service.storage.schema import PAGE_FORMAT, SCHEMA_VERSION
 from slotwise.service.storage.sqlite import SqliteStore

@@ -18,8 +18,8 @@ from slotwise.errors import UnsupportedState
 from slotwise.service.records import ChangeRecord
 from slotwise.service.refusals import StoreUnavailable
 from slotwise.service.storage import sql_reads, sqlite
+from slotwise.service.storage.backup import back_up, restore
 from slotwise.service.storage.contract import AppendDecision, SavePool
-from slotwise.service.storage.maintenance import back_up, restore
 from slotwise.service.storage.sql_reads import ACTIVITY
 from slotwise.service.storage.sqlite import ENGINE, SqliteFile, SqliteStore, create_private
 from slotwise.service.storage.verify import verify

@@ -36,15 +36,9 @@ from slotwise.service.api import (
     sign_in,
     traffic_plans,
 )
-from slotwise.service.api.context import (
-    SUMMARISED,
-    Operation,
-    Operations,
-    Request,
-    ServiceContext,
-    is_visitor_of_this_machine,
-    key_of_session,
-)
+from slotwise.service.api.context import Operation, Operations, Request, ServiceContext
+from slotwise.service.api.dashboard_session import is_visitor_of_this_machine, key_of_session
+from slotwise.service.api.refused_requests import SUMMARISED
 from slotwise.service.http import exchange
 from slotwise.service.http.addresses import TrustedProxies
 from slotwise.service.http.exchange import (
@@ -71,6 +65,34 @@ from slotwise.service.http.routing import Router, check_depth
 from slotwise.service.logs import short_address
 from slotwise.service.records import KeyRecord
 
+OPERATIONS = Operations()
+_RESOURCES = (
+    *(pools, links, pool_rules, decide, ofrep, proposals, events, clicks, reports),
+    *(traffic_plans, pool_keys, notes, dashboard, sign_in),
+)
+ALL_OPERATIONS: tuple[Operation, ...] = (
+    *chain.from_iterable(resource.OPERATIONS for resource in _RESOURCES),
+    *OPERATIONS,
+)
+_JSON = re.compile(rb"\s*application/(?:[\w.-]+\+)?json\s*(?:;.*)?", re.IGNORECASE)
+_REQUEST_ID = re.compile(rb"(?!sw_)[A-Za-z0-9._:-]{1,64}")
+_SINGLE_HEADERS = (b"host", b"authorization", b"content-length", b"content-type", b"origin")
+_ANSWERS = (Answer, StreamAnswer)
+_STRICT_SCOPES = ("admin", "read")
+"""Calls of people and programs of the team: a parameter that is not known is a mistake."""
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"})
+"""Those that are logged: any other text may be a misplaced key."""
+_SLUGS: dict[type[Exception], str] = {
+    refusals.UnknownPool: "unknown-pool",
+    refusals.UnknownLink: "unknown-link",
+    refusals.UnknownKey: "unknown-key-id",
+    refusals.UnknownNote: "unknown-note",
+    UnknownDecision: "unknown-decision",
+    refusals.Conflict: "conflict",
+    refusals.Outdated: "outdated",
+    refusals.LimitReached: "pool-too-large",
+}
+
 
 class Alive(msgspec.Struct, frozen=True):
     """The process answers."""
@@ -87,9 +109,6 @@ class Ready(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether every pool learns and the clocks agree; the dashboard shows what is wrong."""
     detail: str = ""
     """A sentence if what a pool has learned cannot be read."""
-
-
-OPERATIONS = Operations()
 
 
 @OPERATIONS.add("GET /healthz", None)
@@ -125,25 +144,7 @@ def openapi(context: ServiceContext, request: Request) -> Answer:
     return Answer(_document())
 
 
-_RESOURCES = (
-    *(pools, links, pool_rules, decide, ofrep, proposals, events, clicks, reports),
-    *(traffic_plans, pool_keys, notes, dashboard, sign_in),
-)
-ALL_OPERATIONS: tuple[Operation, ...] = (
-    *chain.from_iterable(resource.OPERATIONS for resource in _RESOURCES),
-    *OPERATIONS,
-)
-
-
 _encode = msgspec.json.Encoder().encode
-_JSON = re.compile(rb"\s*application/(?:[\w.-]+\+)?json\s*(?:;.*)?", re.IGNORECASE)
-_REQUEST_ID = re.compile(rb"(?!sw_)[A-Za-z0-9._:-]{1,64}")
-_SINGLE_HEADERS = (b"host", b"authorization", b"content-length", b"content-type", b"origin")
-_ANSWERS = (Answer, StreamAnswer)
-_STRICT_SCOPES = ("admin", "read")
-"""Calls of people and programs of the team: a parameter that is not known is a mistake."""
-_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"})
-"""Those that are logged: any other text may be a misplaced key."""
 
 
 class App:
@@ -378,18 +379,6 @@ def _check_repeated(headers: Iterable[tuple[bytes, bytes]]) -> None:
     for name in _SINGLE_HEADERS:
         if names.count(name) > 1:
             raise RequestProblem("invalid-http", f"`{name.decode()}` must be given once")
-
-
-_SLUGS: dict[type[Exception], str] = {
-    refusals.UnknownPool: "unknown-pool",
-    refusals.UnknownLink: "unknown-link",
-    refusals.UnknownKey: "unknown-key-id",
-    refusals.UnknownNote: "unknown-note",
-    UnknownDecision: "unknown-decision",
-    refusals.Conflict: "conflict",
-    refusals.Outdated: "outdated",
-    refusals.LimitReached: "pool-too-large",
-}
 
 
 def _as_problem(error: BaseException) -> RequestProblem:

@@ -5,24 +5,24 @@ Used by most of `api`, and by `cli`, `demo` and `server`.
 
 from __future__ import annotations
 
-import re
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
-from slotwise.service.access.keys import Session, SessionSigner, click_secrets, same_origin
+from slotwise.service.access.keys import click_secrets
+from slotwise.service.access.sessions import SessionSigner
 from slotwise.service.access.tokens import TokenSigner
 from slotwise.service.alerting import AlertWatch
 from slotwise.service.api.page_json import PageWriter
+from slotwise.service.api.refused_requests import Refusals
 from slotwise.service.clock import SteadyClock
 from slotwise.service.http import exchange, routing
 from slotwise.service.http.addresses import rate_limited_network
 from slotwise.service.http.problems import RequestProblem
 from slotwise.service.http.routing import RateLimit
-from slotwise.service.logs import ServiceLog, short_address
+from slotwise.service.logs import ServiceLog
 from slotwise.service.observability import ServiceMetrics
 from slotwise.service.planning import Planner
 from slotwise.service.records import KeyRecord
@@ -30,59 +30,7 @@ from slotwise.service.reporting.overview import DashboardPool
 from slotwise.service.reporting.report_records import OutcomesSinceStart
 from slotwise.service.reporting.reporter import ReportCache
 from slotwise.service.service import Service
-from slotwise.service.settings import Settings, is_loopback
-
-SUMMARISED = frozenset(
-    [
-        "missing-key",
-        "unknown-key",
-        "wrong-scope",
-        "wrong-host",
-        "other-origin",
-        "unknown-token",
-        "unknown-route",
-        "rate-limited",
-    ]
-)
-"""Problems that anybody can cause any number of times: a line for each would fill the disk."""
-_EVERY_S = 60.0
-_MAX_NETWORKS = 1_000
-_NAMED_NETWORKS = 3
-
-
-class Refusals:
-    """What was refused since the start, and since the last line in the log."""
-
-    def __init__(self, log: ServiceLog) -> None:
-        self.total: Counter[str] = Counter()
-        self._log = log
-        self._logged: Counter[str] = Counter()
-        self._networks: Counter[str] = Counter()
-        self._due_s = 0.0
-
-    def note(self, problem: str, client: str) -> None:
-        """Count one refused request."""
-        self.total[problem] += 1
-        if problem in SUMMARISED:
-            network = short_address(client)
-            if network in self._networks or len(self._networks) < _MAX_NETWORKS:
-                self._networks[network] += 1
-
-    def log_if_due(self, now_s: float) -> None:
-        """Write the line of the last minute, if anything was refused in it."""
-        if now_s >= self._due_s:
-            self._due_s = now_s + _EVERY_S
-            self.log()
-
-    def log(self) -> None:
-        """Write what was refused since the last line."""
-        new = self.total - self._logged
-        if new:
-            most = dict(self._networks.most_common(_NAMED_NETWORKS))
-            self._log.warning("requests.refused", problems=dict(new), networks=most)
-            self._logged = self.total.copy()
-            self._networks.clear()
-
+from slotwise.service.settings import Settings
 
 N_EXPORT_THREADS = 2
 N_EVALUATION_THREADS = 1
@@ -196,85 +144,3 @@ class ServiceContext:
 Request = exchange.Request[KeyRecord]
 Operation = routing.Operation[ServiceContext, KeyRecord]
 Operations = routing.Operations[ServiceContext, KeyRecord]
-
-
-_FORWARDED = (b"forwarded", b"x-forwarded-for", b"x-real-ip", b"via", b"x-forwarded-host")
-_LOCAL_HOST = re.compile(rb"(?:localhost|127\.0\.0\.1|\[::1\])(?::[0-9]+)?", re.IGNORECASE)
-
-
-def is_visitor_of_this_machine(request: Request, settings: Settings) -> bool:
-    """Return whether a request without a key comes from a person at this machine.
-
-    A loopback address is not enough: requests through a proxy on this machine have it too, and
-    a page elsewhere may let its own host name point here. So the service must listen on loopback
-    only, without a public URL or a trusted proxy, and the request must have no header of a proxy
-    and name this machine as its host. A request with a key is always checked by the key.
-    """
-    headers = request.headers
-    if b"authorization" in headers or settings.public_url or settings.trusted_proxies:
-        return False
-    if not is_loopback(settings.host) or not is_loopback(request.client):
-        return False
-    is_direct = not any(name in headers for name in _FORWARDED)
-    return is_direct and bool(_LOCAL_HOST.fullmatch(headers.get(b"host", b"")))
-
-
-_SCOPES = ("read", "admin")
-"""What the dashboard does. Pages and events are asked for and sent by programs, with keys."""
-_SAFE = ("GET", "HEAD")
-
-
-def _name(context: ServiceContext) -> str:
-    # A browser takes a cookie with this prefix from a page with TLS only, and from this host only.
-    return "__Host-slotwise" if context.is_secure else "slotwise"
-
-
-def read_session(context: ServiceContext, request: Request) -> Session | None:
-    """Return the session of a request that still holds: not ended, its key not revoked."""
-    name = _name(context)
-    for pair in request.headers.get(b"cookie", b"").decode("latin-1").split(";"):
-        found, _, text = pair.strip().partition("=")
-        if found != name:
-            continue
-        session = context.session_signer.read(text, context.clock_us())
-        if session is None or context.service.signed_out.has(session):
-            continue
-        key = context.service.directory.key(session.key_id)
-        if key is not None and not key.revoked_us:
-            return session
-    return None
-
-
-def key_of_session(
-    context: ServiceContext, request: Request, operation: Operation
-) -> KeyRecord | None:
-    """Return the key that the visitor signed in with, None without a session that holds.
-
-    A session changes something only from a page of this service.
-    """
-    if operation.scope not in _SCOPES:
-        return None
-    session = read_session(context, request)
-    if session is None:
-        return None
-    if operation.method not in _SAFE:
-        check_origin(request)
-    return context.service.directory.key(session.key_id)
-
-
-def check_origin(request: Request) -> None:
-    """Refuse a request that a page of somebody else made."""
-    if not same_origin(request.headers):
-        detail = "a session changes something from the dashboard only; programs send a key"
-        raise RequestProblem("other-origin", detail)
-
-
-def cookie_header(context: ServiceContext, session: Session | None) -> tuple[bytes, bytes]:
-    """Return the header that gives a browser its session; None takes it from the browser."""
-    text, max_age_s = "", 0
-    if session is not None:
-        text = context.session_signer.sign(session)
-        max_age_s = session.left_s(context.clock_us())
-    secure = "; Secure" if context.is_secure else ""
-    cookie = f"{_name(context)}={text}; Path=/; Max-Age={max_age_s}; HttpOnly; SameSite=Strict"
-    return b"set-cookie", f"{cookie}{secure}".encode()

@@ -36,6 +36,33 @@ from slotwise.service.records import (
 ConversionId = Annotated[Id, Meta(description="Your own id of this sale, such as the order number")]
 ClientTime = Annotated[str, Meta(max_length=MAX_CLIENT_TIME_CHARS, description="Annotation only")]
 
+_RECORDED: dict[str, type[Event]] = {
+    "click": ClickEvent,
+    "conversion": ConversionEvent,
+    "adjustment": AdjustmentEvent,
+}
+_MAX_UNKNOWN = 8
+"""Unknown fields that are looked at: fields of other tools may travel with an event."""
+_SPELT_ALIKE = 0.8
+_MIN_WORD = 4
+CLICK = {"type": "click", "decision_id": "4rV0tQ9dR2m1", "link_id": "l9"}
+CONVERSION = {
+    "type": "conversion",
+    "conversion_id": "order-17",
+    "decision_id": "4rV0tQ9dR2m1",
+    "link_id": "l9",
+    "revenue_micros": 12_500_000,
+    "currency": "EUR",
+}
+REFUND = {
+    "type": "adjustment",
+    "adjustment_id": "refund-3",
+    "conversion_id": "order-17",
+    "refund_micros": 2_500_000,
+    "currency": "EUR",
+}
+OPERATIONS = Operations()
+
 
 class ClickBody(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="click"):
     """A link of a page was clicked."""
@@ -69,12 +96,10 @@ class AdjustmentBody(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"
 
 
 EventBody = ClickBody | ConversionBody | AdjustmentBody
+# An item of a batch is decoded by itself, so that one broken item does not refuse the others.
+# Its description is that of an event.
+_ITEM = msgspec.json.schema_components([EventBody], ref_template=REFERENCE)[0][0]
 _BODIES = {"click": ClickBody, "conversion": ConversionBody, "adjustment": AdjustmentBody}
-_RECORDED: dict[str, type[Event]] = {
-    "click": ClickEvent,
-    "conversion": ConversionEvent,
-    "adjustment": AdjustmentEvent,
-}
 
 
 def _event(body: EventBody) -> Event:
@@ -82,9 +107,6 @@ def _event(body: EventBody) -> Event:
     return _RECORDED[str(body.__struct_config__.tag)](**asdict(body))
 
 
-# An item of a batch is decoded by itself, so that one broken item does not refuse the others.
-# Its description is that of an event.
-_ITEM = msgspec.json.schema_components([EventBody], ref_template=REFERENCE)[0][0]
 Item = Annotated[msgspec.Raw, Meta(extra_json_schema=_ITEM)]
 
 
@@ -121,10 +143,6 @@ _STRICT = [
 _decode_known: Callable[[msgspec.Raw], Any]
 _decode_known = msgspec.json.Decoder(functools.reduce(operator.or_, _STRICT)).decode
 """Decodes an event without unknown fields, which is most often the case."""
-_MAX_UNKNOWN = 8
-"""Unknown fields that are looked at: fields of other tools may travel with an event."""
-_SPELT_ALIKE = 0.8
-_MIN_WORD = 4
 
 
 @functools.lru_cache(maxsize=1000)
@@ -175,25 +193,6 @@ def _broken(raw: msgspec.Raw, error: Exception, within: str = "") -> FieldError:
     if not broken.pointer and isinstance(error, msgspec.ValidationError) and within:
         detail = detail.replace("the body", "an event", 1)
     return FieldError(detail, within + broken.pointer)
-
-
-CLICK = {"type": "click", "decision_id": "4rV0tQ9dR2m1", "link_id": "l9"}
-CONVERSION = {
-    "type": "conversion",
-    "conversion_id": "order-17",
-    "decision_id": "4rV0tQ9dR2m1",
-    "link_id": "l9",
-    "revenue_micros": 12_500_000,
-    "currency": "EUR",
-}
-REFUND = {
-    "type": "adjustment",
-    "adjustment_id": "refund-3",
-    "conversion_id": "order-17",
-    "refund_micros": 2_500_000,
-    "currency": "EUR",
-}
-OPERATIONS = Operations()
 
 
 @OPERATIONS.add(

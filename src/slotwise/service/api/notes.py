@@ -13,7 +13,8 @@ from msgspec import UNSET, Meta, UnsetType
 
 from slotwise.errors import InvalidInput
 from slotwise.service.access.keys import click_secrets
-from slotwise.service.alerting import Alert, AlertWatch, Delivery, Webhook, alert_secret, alerts_of
+from slotwise.service.alert_conditions import Alert, alerts_of
+from slotwise.service.alerting import AlertWatch
 from slotwise.service.api.bodies import Strict, Time, from_time
 from slotwise.service.api.context import Operations, Request, ServiceContext
 from slotwise.service.api.dashboard import dashboard_pool
@@ -22,6 +23,7 @@ from slotwise.service.limits import MAX_NOTE_CHARS
 from slotwise.service.pool_directory import Note
 from slotwise.service.records import compose, to_time
 from slotwise.service.refusals import Conflict, UnknownPool
+from slotwise.service.webhook import Delivery, Webhook, alert_secret
 
 
 class NoteBody(Strict, frozen=True, kw_only=True):

@@ -49,6 +49,19 @@ EvaluationContext = Annotated[
     ),
 ]
 
+_REASONS = {"policy": "TARGETING_MATCH", "own": "SPLIT", "holdout": "SPLIT", "fallback": "DEFAULT"}
+_ERRORS: dict[str, tuple[int, Any]] = {
+    "invalid-json": (400, "PARSE_ERROR"),
+    "too-deep": (400, "PARSE_ERROR"),
+    "validation": (400, "INVALID_CONTEXT"),
+    "batch-too-large": (400, "GENERAL"),
+    "unknown-pool": (404, "FLAG_NOT_FOUND"),
+    "internal": (500, "GENERAL"),
+}
+"""The status and code of problems that the protocol defines a body for."""
+OPERATIONS = Operations()
+_TAG = re.compile(rb'"([0-9a-f]{1,12})-([0-9a-f]{32})"')
+
 
 class EvaluationBody(msgspec.Struct, frozen=True, kw_only=True):
     """The visitor that flags are evaluated for."""
@@ -79,7 +92,6 @@ class FlagFailure(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     key: str = ""
 
 
-_REASONS = {"policy": "TARGETING_MATCH", "own": "SPLIT", "holdout": "SPLIT", "fallback": "DEFAULT"}
 _FLAG = [{"$ref": REFERENCE.format(name=one.__name__)} for one in (FlagEvaluation, FlagFailure)]
 
 
@@ -87,17 +99,6 @@ class BulkEvaluation(msgspec.Struct, frozen=True):
     """The flags that the key may ask for, each with a value or a failure."""
 
     flags: list[Annotated[msgspec.Raw, Meta(extra_json_schema={"oneOf": _FLAG})]]
-
-
-_ERRORS: dict[str, tuple[int, Any]] = {
-    "invalid-json": (400, "PARSE_ERROR"),
-    "too-deep": (400, "PARSE_ERROR"),
-    "validation": (400, "INVALID_CONTEXT"),
-    "batch-too-large": (400, "GENERAL"),
-    "unknown-pool": (404, "FLAG_NOT_FOUND"),
-    "internal": (500, "GENERAL"),
-}
-"""The status and code of problems that the protocol defines a body for."""
 
 
 def _failure(problem: RequestProblem, path_values: Mapping[str, str]) -> FlagFailure:
@@ -140,7 +141,6 @@ _DECLARED: dict[str, Any] = {
         {slug: status for slug, (status, _) in _ERRORS.items()}, FlagFailure, _failure
     ),
 }
-OPERATIONS = Operations()
 
 
 @OPERATIONS.add(
@@ -283,9 +283,6 @@ def _state(context: ServiceContext, caller: object, visitors: Mapping[str, Any])
     ]
     text = msgspec.json.encode((caller, pools), order="deterministic")
     return hashlib.sha256(text).hexdigest()[:32].encode()
-
-
-_TAG = re.compile(rb'"([0-9a-f]{1,12})-([0-9a-f]{32})"')
 
 
 def _fresh_tag(given: bytes, state: bytes, now_us: int) -> bytes | None:

@@ -25,6 +25,15 @@ from slotwise.service.reporting.report_records import (
 from slotwise.service.reporting.reporter import EvaluationReport
 from slotwise.service.reporting.segments import SegmentsReport
 
+OPERATIONS = Operations()
+DEFAULT_DAYS = 30
+_CONTENT_TYPES = {
+    "jsonl": b"application/jsonl",
+    "parquet": b"application/vnd.apache.parquet",
+    "log": b"application/vnd.apache.parquet",
+    "csv": b"text/csv; charset=utf-8",
+}
+
 
 class ExplanationList(msgspec.Struct, frozen=True, kw_only=True):
     """Why each active link is shown as often as it is, and to which visitors."""
@@ -32,9 +41,6 @@ class ExplanationList(msgspec.Struct, frozen=True, kw_only=True):
     pool_id: str
     links: tuple[Explanation, ...]
     segments: SegmentsReport
-
-
-OPERATIONS = Operations()
 
 
 @OPERATIONS.add("GET /v1/pools/{pool_id}/stats", "read", answer=answer_type(PoolReport))
@@ -55,9 +61,6 @@ def explain(context: ServiceContext, request: Request) -> ExplanationList:
     pool_id, reporter = request.path_values["pool_id"], context.service.reporter
     links, segments = tuple(reporter.explain(pool_id)), reporter.segments(pool_id)
     return ExplanationList(pool_id=pool_id, links=links, segments=segments)
-
-
-DEFAULT_DAYS = 30
 
 
 class EvaluateQuery(Strict, frozen=True, kw_only=True):
@@ -110,12 +113,6 @@ class ExportQuery(Strict, frozen=True, kw_only=True):
 
 
 _encode_lines = msgspec.json.Encoder().encode_lines
-_CONTENT_TYPES = {
-    "jsonl": b"application/jsonl",
-    "parquet": b"application/vnd.apache.parquet",
-    "log": b"application/vnd.apache.parquet",
-    "csv": b"text/csv; charset=utf-8",
-}
 
 
 @OPERATIONS.add(

@@ -8,12 +8,11 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from slotwise.service.access.keys import Session, find_key, key_allows
+from slotwise.service.access.keys import find_key, key_allows
+from slotwise.service.access.sessions import Session
 from slotwise.service.api.bodies import Strict
-from slotwise.service.api.context import (
-    Operations,
-    Request,
-    ServiceContext,
+from slotwise.service.api.context import Operations, Request, ServiceContext
+from slotwise.service.api.dashboard_session import (
     check_origin,
     cookie_header,
     is_visitor_of_this_machine,

@@ -40,6 +40,47 @@ LEVELS: tuple[Level, ...] = (CLICKS, REVENUE)
 Group = Literal["policy", "own", "holdout"]
 """The groups in which pages are counted: chosen ones, own pages, and random ones."""
 
+ACCEPTED = Outcome(outcome="accepted")
+DUPLICATE = Outcome(outcome="duplicate")
+DUPLICATE_OF_LATE = Outcome(
+    outcome="duplicate",
+    reason="first-was-late",
+    detail="the first attempt was received after its window closed",
+)
+LATE = Outcome(outcome="late", reason="window-closed", detail="received after its window closed")
+CLIPPED_SALE = Outcome(
+    outcome="accepted",
+    reason="above-max-revenue",
+    detail="counts as the pool's max_revenue; raise it if such sales are common",
+)
+QUARANTINED = Outcome(
+    outcome="quarantined",
+    reason="unknown-decision",
+    detail="no such decision yet; counted if it arrives within a day",
+)
+QUARANTINED_ADJUSTMENT = Outcome(
+    outcome="quarantined",
+    reason="unknown-conversion",
+    detail="no such conversion yet; counted if it arrives within a day",
+)
+SUM_TOO_LARGE = Outcome(
+    outcome="rejected",
+    reason="sum-too-large",
+    detail=f"a sum of revenue of the link or its pool is above {limits.MAX_SUM_MICROS} already",
+)
+EXPIRED = Outcome(
+    outcome="quarantined",
+    reason="decision-too-late",
+    detail="the decision turned up more than a day later",
+)
+_IDS: dict[type[Event], tuple[str, ...]] = {
+    ClickEvent: ("decision_id", "link_id"),
+    ConversionEvent: ("decision_id", "link_id", "conversion_id"),
+    AdjustmentEvent: ("conversion_id", "adjustment_id"),
+}
+_OUTCOMES: tuple[OutcomeName, ...] = get_args(OutcomeName)
+_AMOUNTS = ("revenue_micros", "refund_micros")
+
 
 class StoredClick(msgspec.Struct, frozen=True, gc=False):
     """A click with the time by which it is judged."""
@@ -138,41 +179,6 @@ class Counters(msgspec.Struct, frozen=True, kw_only=True):
     """Pages that might have been the own page: the evidence of the comparison with it."""
 
 
-ACCEPTED = Outcome(outcome="accepted")
-DUPLICATE = Outcome(outcome="duplicate")
-DUPLICATE_OF_LATE = Outcome(
-    outcome="duplicate",
-    reason="first-was-late",
-    detail="the first attempt was received after its window closed",
-)
-LATE = Outcome(outcome="late", reason="window-closed", detail="received after its window closed")
-CLIPPED_SALE = Outcome(
-    outcome="accepted",
-    reason="above-max-revenue",
-    detail="counts as the pool's max_revenue; raise it if such sales are common",
-)
-QUARANTINED = Outcome(
-    outcome="quarantined",
-    reason="unknown-decision",
-    detail="no such decision yet; counted if it arrives within a day",
-)
-QUARANTINED_ADJUSTMENT = Outcome(
-    outcome="quarantined",
-    reason="unknown-conversion",
-    detail="no such conversion yet; counted if it arrives within a day",
-)
-SUM_TOO_LARGE = Outcome(
-    outcome="rejected",
-    reason="sum-too-large",
-    detail=f"a sum of revenue of the link or its pool is above {limits.MAX_SUM_MICROS} already",
-)
-EXPIRED = Outcome(
-    outcome="quarantined",
-    reason="decision-too-late",
-    detail="the decision turned up more than a day later",
-)
-
-
 class Attribution(msgspec.Struct, frozen=True, kw_only=True):
     """What counts for one view, as known at a time."""
 
@@ -183,13 +189,6 @@ class Attribution(msgspec.Struct, frozen=True, kw_only=True):
     late_clicks: frozenset[str]
     late_revenue_micros: dict[str, int]
     """Late conversions less late adjustments, not clipped: reported, not learned."""
-
-
-_IDS: dict[type[Event], tuple[str, ...]] = {
-    ClickEvent: ("decision_id", "link_id"),
-    ConversionEvent: ("decision_id", "link_id", "conversion_id"),
-    AdjustmentEvent: ("conversion_id", "adjustment_id"),
-}
 
 
 def rejected(field: str, reason: str, rule: str, value: object) -> Outcome:
@@ -278,9 +277,6 @@ def conflict_between(first: Event, second: Event) -> Outcome | None:
     return None
 
 
-_OUTCOMES: tuple[OutcomeName, ...] = get_args(OutcomeName)
-
-
 def attribute(view: View, now_us: int) -> Attribution:
     """Return what counts for a view, given only what was received by `now_us`."""
     decision = view.decision
@@ -314,9 +310,6 @@ def attribute(view: View, now_us: int) -> Attribution:
         late_clicks=frozenset(clicks["late"]),
         late_revenue_micros=late,
     )
-
-
-_AMOUNTS = ("revenue_micros", "refund_micros")
 
 
 def _amount(event: ConversionEvent | AdjustmentEvent) -> tuple[str, int]:

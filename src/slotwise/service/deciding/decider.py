@@ -6,13 +6,9 @@ Used by `api`, `reporting` and `service`.
 from __future__ import annotations
 
 import os
-import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
-from itertools import chain
-from operator import attrgetter
+from concurrent.futures import ThreadPoolExecutor
 from threading import Lock, RLock
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -20,15 +16,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
-from slotwise.errors import InvalidInput
 from slotwise.features import KnownVisitor
 from slotwise.player.own_page import visitor_number
 from slotwise.selection.promise import GROUPS, OWN, RANDOM
-from slotwise.service.deciding.installed_version import (
-    AveragedVersion,
-    InstalledVersion,
-    VersionAverages,
-)
+from slotwise.service.deciding.averaged_version import AveragedVersion, VersionAverages
+from slotwise.service.deciding.decisions_by_id import N_THREADS, DecisionsById
+from slotwise.service.deciding.installed_version import InstalledVersion
 from slotwise.service.deciding.page_mix import HoldoutMix, PageMix
 from slotwise.service.deciding.page_request import (
     NO_CONSTRAINTS,
@@ -36,10 +29,10 @@ from slotwise.service.deciding.page_request import (
     canonical_constraints,
     checked_constraints,
 )
-from slotwise.service.limits import ID_RULE, is_id
+from slotwise.service.deciding.shown_since import MAX_LATEST, ShownSince
 from slotwise.service.pool_version import Shown, StoredVersion, Version
 from slotwise.service.records import DAY_US, SECOND_US, DecisionRecord, Pin
-from slotwise.service.refusals import Conflict, StoreUnavailable, UnknownPool
+from slotwise.service.refusals import Conflict, UnknownPool
 from slotwise.service.storage.contract import AppendDecision, Store
 from slotwise.service.storage.group_commit import GroupCommitter
 
@@ -71,167 +64,12 @@ def new_decision_id(now_us: int) -> str:
     return f"{now_us:013x}{random}"
 
 
-MAX_RECENT = 50_000
-"""Decisions that are cached for a second request."""
-
-
-class DecisionsById:
-    """Finds decisions in memory, in progress, and in the store.
-
-    A store that does not answer within `LOOK_UP_S` is not asked again for `REST_S`. A decision made
-    meanwhile is *unconfirmed*: another replica may have stored another decision with its id. It is
-    looked up again at its next request, and a stored decision takes precedence.
-    """
-
-    LOOK_UP_S = 0.1
-    REST_S = 1.0
-
-    def __init__(self, store: Store, committer: GroupCommitter) -> None:
-        self._store = store
-        self._committer = committer
-        self._lock = Lock()
-        self._recent: dict[str, DecisionRecord] = {}
-        self._unconfirmed: set[str] = set()
-        self._deciding: dict[str, Future[DecisionRecord]] = {}
-        """The ids that are being decided."""
-        self._threads = ThreadPoolExecutor(N_THREADS, thread_name_prefix="slotwise-look-up")
-        self._rests_until_s = 0.0
-
-    @property
-    def store_hangs(self) -> bool:
-        """Whether the store did not answer the last look-up in time. Quick."""
-        return time.monotonic() < self._rests_until_s
-
-    def recent(self, decision_id: str) -> DecisionRecord | None:
-        """Return a decision that is in memory and confirmed. Quick."""
-        return None if decision_id in self._unconfirmed else self._recent.get(decision_id)
-
-    def has(self, decision_id: str) -> bool:
-        """Return whether a decision is in memory. Quick."""
-        return decision_id in self._recent
-
-    def remember(self, decision: DecisionRecord) -> None:
-        """Cache a decision; the oldest one is evicted. Quick."""
-        with self._lock:
-            while len(self._recent) >= MAX_RECENT:
-                oldest = next(iter(self._recent))
-                del self._recent[oldest]
-                self._unconfirmed.discard(oldest)
-            self._recent[decision.decision_id] = decision
-
-    def find_or_make(self, decision_id: str, make: Callable[[], DecisionRecord]) -> DecisionRecord:
-        """Return the decision of an id; if there is none, `make` one and cache it. Reading.
-
-        Concurrent calls with the same id share one decision.
-        """
-        if not is_id(decision_id):
-            raise InvalidInput.of("decision_id", ID_RULE, decision_id)
-        decision: Future[DecisionRecord] = Future()
-        with self._lock:
-            known = self._recent.get(decision_id)
-            if known is not None and decision_id not in self._unconfirmed:
-                return known
-            decision = self._deciding.setdefault(decision_id, mine := decision)
-        if decision is mine:
-            self._find_or_make_first(decision, decision_id, known, make)
-        return decision.result()
-
-    def close(self) -> None:
-        """Abandon look-ups that the store does not answer."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
-
-    def _find_or_make_first(
-        self,
-        deciding: Future[DecisionRecord],
-        decision_id: str,
-        known: DecisionRecord | None,
-        make: Callable[[], DecisionRecord],
-    ) -> None:
-        try:
-            stored, is_confirmed = None, False
-            with suppress(StoreUnavailable):
-                stored = self._in_time(self._look_up, decision_id)
-                if stored is None:
-                    known = known or make()
-                    if self._store.sharing is not None:  # another replica may have decided it
-                        stored = self._in_time(self._flush_and_look_up, decision_id)
-                is_confirmed = True
-            decision = stored or known or make()
-            if stored is not None:
-                self.remember(stored)
-            with self._lock:
-                (self._unconfirmed.discard if is_confirmed else self._unconfirmed.add)(decision_id)
-            deciding.set_result(decision)
-        except Exception as error:
-            deciding.set_exception(error)
-        finally:
-            with self._lock:
-                del self._deciding[decision_id]
-
-    def _look_up(self, decision_id: str) -> DecisionRecord | None:
-        with self._store.reading() as reader:
-            return reader.decision(decision_id)
-
-    def _flush_and_look_up(self, decision_id: str) -> DecisionRecord | None:
-        self._committer.commit(())  # waits for everything queued before
-        return self._look_up(decision_id)
-
-    def _in_time(
-        self, read: Callable[[str], DecisionRecord | None], decision_id: str
-    ) -> DecisionRecord | None:
-        """Read in another thread; raise `StoreUnavailable` if the store blocks it."""
-        if self.store_hangs:
-            raise StoreUnavailable("the store does not answer")
-        reading = self._threads.submit(read, decision_id)
-        try:
-            return reading.result(self.LOOK_UP_S)
-        except TimeoutError:
-            reading.cancel()
-            self._rests_until_s = time.monotonic() + self.REST_S
-            raise StoreUnavailable("the store does not answer") from None
-
-
 PROPOSED_US = DAY_US
 """How long after its proposal a page may still become a view."""
 HELD_US = 600 * SECOND_US
 """How long a proposed page reserves clicks of a hard budget. Pages are seen within seconds, and the
 holder of a page's public key could otherwise reserve a whole budget with unseen pages."""
 
-MAX_LATEST = 250
-"""Pages whose links are counted in one batch, which is cheaper than one by one."""
-MAX_VIEWS = 5_000
-"""Views of different visitors that are recorded between two versions of a pool."""
-
-_shown = attrgetter("shown")
-_link_id = attrgetter("link_id")
-
-
-class ShownSince:
-    """The pages that one pool has shown since the last version; not thread-safe.
-
-    A page view only adds to `latest`. The caller that makes it longer than `MAX_LATEST` calls
-    `count`.
-    """
-
-    def __init__(self) -> None:
-        self.latest: list[DecisionRecord] = []
-        """Pages that are not counted yet."""
-        self._counted: Counter[str] = Counter()
-        self._views: deque[DecisionRecord] = deque(maxlen=MAX_VIEWS)
-
-    def count(self) -> None:
-        """Count the latest pages."""
-        latest, self.latest = self.latest, []
-        self._counted.update(map(_link_id, chain.from_iterable(map(_shown, latest))))
-        self._views.extend(decision for decision in latest if decision.segment)
-
-    def sum(self) -> Shown:
-        """Return what was shown."""
-        self.count()
-        return Shown(self._counted, self._views)
-
-
-N_THREADS = 4
 
 _Pages = tuple[PageMix, PageMix, PageMix | HoldoutMix]
 """A chosen page, the own page and a random one; where a group has no pages, another page."""

@@ -1,6 +1,6 @@
 """Find the address of the visitor who sent a request, behind trusted proxies.
 
-Used by `alerting`, `api` and `settings`.
+Used by `api`, `settings` and `webhook`.
 """
 
 from __future__ import annotations

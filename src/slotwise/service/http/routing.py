@@ -38,6 +38,23 @@ FieldCheck = Callable[
 ]
 """Called with the valid fields of a body and the names of the wrong ones."""
 
+_UNKNOWN = {
+    "pool_id": "unknown-pool",
+    "link_id": "unknown-link",
+    "note_id": "unknown-note",
+    "key_id": "unknown-key-id",
+    "decision_id": "unknown-decision",
+    "token": "unknown-token",
+}
+"""The problem of a call with an unknown id in its path."""
+_METHODS = "methods"
+_VALUE = "{}"
+_WHAT_IS_HERE = "the dashboard is at /, and /openapi.json lists all calls"
+_MAX_CALLERS = 10_000
+_NOT_STRUCTURAL = bytes(byte for byte in range(256) if byte not in b'[]{}"')
+_STEPS = bytes.maketrans(b'[{]}"', b"\x01\x01\xff\xff\x00")
+_QUOTES = bytes.maketrans(b'[{]}"', b"\x00\x00\x00\x00\x01")
+
 
 @dataclass(frozen=True)
 class OperationLink:
@@ -107,17 +124,6 @@ class Operation(Generic[Context, Key]):
     links: tuple[OperationLink, ...] = ()
 
 
-_UNKNOWN = {
-    "pool_id": "unknown-pool",
-    "link_id": "unknown-link",
-    "note_id": "unknown-note",
-    "key_id": "unknown-key-id",
-    "decision_id": "unknown-decision",
-    "token": "unknown-token",
-}
-"""The problem of a call with an unknown id in its path."""
-
-
 class Operations(list[Operation[Context, Key]]):
     """The operations of a resource, each declared where its handler is defined."""
 
@@ -163,11 +169,6 @@ def _in_a_thread(handler: Callable[[Context, Request[Key]], Made]) -> Handler[Co
         return await asyncio.to_thread(handler, context, request)
 
     return call
-
-
-_METHODS = "methods"
-_VALUE = "{}"
-_WHAT_IS_HERE = "the dashboard is at /, and /openapi.json lists all calls"
 
 
 class Router:
@@ -224,12 +225,6 @@ class Router:
                 rule = f"`{name}` must be {ID_RULE}, got {value[:80]!r}"
                 raise broken_rule(rule, parameter=name)
         return operation, dict(zip(names, values, strict=True))
-
-
-_MAX_CALLERS = 10_000
-_NOT_STRUCTURAL = bytes(byte for byte in range(256) if byte not in b'[]{}"')
-_STEPS = bytes.maketrans(b'[{]}"', b"\x01\x01\xff\xff\x00")
-_QUOTES = bytes.maketrans(b'[{]}"', b"\x00\x00\x00\x00\x01")
 
 
 def check_depth(body: bytes, max_depth: int) -> None:

@@ -24,15 +24,14 @@ from slotwise.service.counting.attribution import (
     fold_position,
 )
 from slotwise.service.counting.counters import add_counters, count_settled
-from slotwise.service.learning.pool_run import (
-    MAX_FED_ROUNDS,
-    PoolRun,
+from slotwise.service.learning.pool_run import MAX_FED_ROUNDS, PoolRun
+from slotwise.service.learning.publisher import Publisher
+from slotwise.service.learning.settled_rounds import (
     Round,
     latest_round,
     settled_rounds,
     starts_after,
 )
-from slotwise.service.learning.publisher import Publisher
 from slotwise.service.pool import Pool
 from slotwise.service.records import DAY_US, SECOND_US
 from slotwise.service.refusals import StoreUnavailable, Superseded

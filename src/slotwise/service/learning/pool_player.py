@@ -1,7 +1,8 @@
 """The player of a pool that learns round by round: start, feed, move, store and restore it.
 
 `PoolRun` calls it. The learning itself is in `slotwise.player`; this module turns the rows of the
-store into feedback, and the player's state into a row. Used by `pool_run` and `publisher`.
+store into feedback, and the player's state into a row. Used by `pool_run`, `publisher` and
+`settled_rounds`.
 """
 
 from __future__ import annotations

@@ -5,10 +5,8 @@ Used by `learner` and `publisher`.
 
 from __future__ import annotations
 
-import heapq
 import logging
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from threading import Lock, RLock
 from typing import NamedTuple
 
@@ -20,26 +18,16 @@ from slotwise.errors import UnsupportedState
 from slotwise.player.player import PlayerKnowledge
 from slotwise.player.rules_in_force import RuledPage
 from slotwise.policies.policy import Debt
-from slotwise.service.counting.attribution import (
-    CLICKS,
-    FOLD_START,
-    LEVELS,
-    Counters,
-    FloorKey,
-    FoldPosition,
-    Level,
-    PageCounters,
-    View,
-    fold_position,
-)
-from slotwise.service.counting.counters import add_counters
-from slotwise.service.counting.rates import (
-    LinkCounts,
-    count_known,
-    estimate_rates,
-    link_counts,
+from slotwise.service.counting.attribution import CLICKS, Counters, FloorKey
+from slotwise.service.counting.rates import LinkCounts, count_known, estimate_rates, link_counts
+from slotwise.service.learning.delivered_pages import (
+    NOTHING_DELIVERED,
+    Delivered,
+    DeliveredPages,
+    Segment,
 )
 from slotwise.service.learning.early_feedback import EarlyFeedback, Said
+from slotwise.service.learning.open_view_groups import OpenViews
 from slotwise.service.learning.pool_player import (
     PoolPlayer,
     RoundPosition,
@@ -49,6 +37,7 @@ from slotwise.service.learning.pool_player import (
 )
 from slotwise.service.learning.promise_progress import PromiseProgress
 from slotwise.service.learning.rule_goals import RuleProgress, ShownSince
+from slotwise.service.learning.settled_rounds import Round
 from slotwise.service.learning.version_pages import AveragePages, ForVisitors
 from slotwise.service.pool import Pool
 from slotwise.service.pool_version import (
@@ -59,9 +48,9 @@ from slotwise.service.pool_version import (
     Version,
     moved_version,
 )
-from slotwise.service.records import SECOND_US, PoolSettings
+from slotwise.service.records import SECOND_US
 from slotwise.service.refusals import UnreadableState
-from slotwise.service.storage.contract import NEEDS_NO_ROWS, Learned, Store
+from slotwise.service.storage.contract import NEEDS_NO_ROWS, Learned
 from slotwise.service.storage.sql_reads import StoreReader
 
 
@@ -75,244 +64,10 @@ def pool_counts(pool: Pool, counters: Counters) -> LinkCounts:
     return counts.plus(known)
 
 
-MAX_GROUPS = 128
-"""Maximum number of groups of views; beyond it, the two that are shortest together are joined."""
 MAX_FED_ROUNDS = 20_000
 """Rounds fed to a policy before the next version: a long replay publishes versions meanwhile."""
 MAX_BEHIND_S = 60
 """How long the last version is shown after a start, at most, until its successor knows as much."""
-STORED_GROUPS = 64
-"""Groups into which the views of a window are read after a start."""
-
-
-class _Group(NamedTuple):
-    """How often each link was shown after one time, up to another."""
-
-    after_us: int
-    until_us: int
-    shown: Floats
-    """By column; links beyond the end were not shown."""
-
-    def share_open(self, window_us: int, now_us: int) -> float:
-        """Return the share of views whose window is open, if views are spread evenly."""
-        open_us = self.until_us + window_us - now_us
-        if open_us <= 0:
-            return 0.0
-        return min(1.0, open_us / max(self.until_us - self.after_us, 1))
-
-
-class OpenViews:
-    """Counts the open views of each link, from what was shown and when.
-
-    A long window contains more versions than there are groups, so groups are joined. The views of a
-    group are taken to close evenly over its time, not all at its end: many views closing at once
-    would make a queue policy oscillate.
-    """
-
-    def __init__(self) -> None:
-        self._groups: list[_Group] = []
-        self._columns: dict[str, int] = {}
-
-    @classmethod
-    def stored(cls, reader: StoreReader, pool: PoolSettings, closed_until_us: int) -> OpenViews:
-        """Count the open views of a pool in a store; an even sample if there are very many."""
-        window_us = max(pool.click_window_s, pool.revenue_window_s) * SECOND_US
-        span_us = max(window_us // STORED_GROUPS, 1)
-        since_us = max(closed_until_us - window_us, 0)
-        activity = reader.activity(pool.pool_id, since_us, span_us, closed_until_us)
-        by_start: dict[int, dict[str, int]] = defaultdict(dict)
-        for span in activity.link_spans:
-            by_start[span.start_us][span.link_id] = span.views
-        open_views = cls()
-        for start_us, shown in sorted(by_start.items()):
-            open_views.add(shown, start_us + span_us, start_us)
-        return open_views
-
-    def add(self, shown: Mapping[str, int], until_us: int, after_us: int | None = None) -> None:
-        """Record how often each link was shown since the last call, up to `until_us`.
-
-        `after_us` is the time of the last call, where that is not the end of the last group.
-        """
-        if not shown:
-            return
-        for link_id in shown:
-            self._columns.setdefault(link_id, len(self._columns))
-        counts = np.zeros(len(self._columns))
-        counts[[self._columns[link_id] for link_id in shown]] = list(shown.values())
-        if after_us is None:
-            after_us = self._groups[-1].until_us if self._groups else until_us
-        self._groups.append(_Group(min(after_us, until_us), until_us, counts))
-        if len(self._groups) > MAX_GROUPS:
-            self._join_shortest()
-
-    def _join_shortest(self) -> None:
-        lengths = [
-            later.until_us - earlier.after_us
-            for earlier, later in zip(self._groups, self._groups[1:], strict=False)
-        ]
-        first = lengths.index(min(lengths))
-        earlier, later = self._groups[first : first + 2]
-        shown = np.zeros(max(len(earlier.shown), len(later.shown)))
-        for group in (earlier, later):
-            shown[: len(group.shown)] += group.shown
-        joined = _Group(earlier.after_us, later.until_us, shown)
-        self._groups[first : first + 2] = [joined]
-
-    def views(self, link_ids: tuple[str, ...], pool: PoolSettings, now_us: int) -> Floats:
-        """Return the open views of these links, a row for clicks and one for revenue.
-
-        Drops views that have closed at both levels.
-        """
-        click_window_us = pool.click_window_s * SECOND_US
-        revenue_window_us = max(click_window_us, pool.revenue_window_s * SECOND_US)
-        self._groups = [
-            group for group in self._groups if group.share_open(revenue_window_us, now_us) > 0
-        ]
-        columns = np.zeros((2, len(self._columns) + 1))  # the last column is for links never shown
-        for group in self._groups:
-            for row, window_us in enumerate((click_window_us, revenue_window_us)):
-                columns[row, : len(group.shown)] += group.shown * group.share_open(
-                    window_us, now_us
-                )
-        return columns[:, [self._columns.get(link_id, -1) for link_id in link_ids]]
-
-
-# Policies that learn from rounds are fed this sequence. It depends on the stored rows alone, so a
-# run that stops anywhere and continues later, or starts over, learns exactly the same.
-
-
-_PAGE = 500
-_AFTER_EVERY_ID = "~"
-"""Sorts after every id, since no id contains this character or a later one."""
-
-
-class Round(NamedTuple):
-    """One settled outcome: a view at one level."""
-
-    position: RoundPosition
-    view: View
-
-
-def settled_rounds(
-    store: Store, pool_id: str, starts: Mapping[Level, FoldPosition], until_us: int
-) -> Iterator[Round]:
-    """Yield the outcomes that closed by `until_us`, those of each level after its start."""
-    return heapq.merge(
-        *(_of_level(store, pool_id, level, starts[level], until_us) for level in LEVELS),
-        key=lambda item: item.position,
-    )
-
-
-def starts_after(position: RoundPosition) -> dict[Level, FoldPosition]:
-    """Return the position of each level from which the sequence continues."""
-    starts = {}
-    for level in LEVELS:
-        if level == position.level:
-            decision_id = position.decision_id
-        else:
-            decision_id = _AFTER_EVERY_ID if level < position.level else ""
-        starts[level] = FoldPosition(closes_us=position.closes_us, decision_id=decision_id)
-    return starts
-
-
-def latest_round(positions: Mapping[Level, FoldPosition]) -> RoundPosition:
-    """Return the last outcome of the sequence up to these positions of the levels."""
-    return max(
-        (
-            RoundPosition(position.closes_us, level, position.decision_id)
-            for level, position in positions.items()
-            if position != FOLD_START
-        ),
-        default=RoundPosition(),
-    )
-
-
-def _of_level(
-    store: Store, pool_id: str, level: Level, after: FoldPosition, until_us: int
-) -> Iterator[Round]:
-    while True:
-        with store.reading() as reader:
-            views = reader.closed_views(pool_id, level, after, until_us, _PAGE)
-        for view in views:
-            after = fold_position(view, level)
-            yield Round(RoundPosition(after.closes_us, level, after.decision_id), view)
-        if len(views) < _PAGE:
-            return
-
-
-Segment = tuple[str, str]
-"""A feature and one of its values."""
-
-ALL_VISITORS: Segment = ("", "")
-
-
-class Delivered(NamedTuple):
-    """The clicks of the pages shown under one floor."""
-
-    pages: PageCounters = PageCounters()
-    since_us: int = 0
-
-
-NOTHING_DELIVERED: Mapping[Segment, Delivered] = {ALL_VISITORS: Delivered()}
-
-
-class DeliveredPages:
-    """What was delivered under the floor for all visitors and under each floor of a segment.
-
-    `last` is the last version: it knows since when a floor holds that has no stored counters yet.
-    """
-
-    def __init__(
-        self,
-        pool: PoolSettings,
-        stored: Mapping[FloorKey, PageCounters],
-        last: StoredVersion | None = None,
-    ) -> None:
-        known = {segment: (*floor, 0) for segment, floor in _floors(pool).items()}
-        if last is not None:
-            known[ALL_VISITORS] = (last.floor.clicks, pool.slots, last.delivered_since_us)
-            for one in last.segment_floors:
-                known[one.feature, one.value] = (one.floor.clicks, pool.slots, one.since_us)
-        self._floors: dict[Segment, FloorKey] = {one: (*one, *known[one]) for one in known}
-        self._floors |= {key[:2]: key for key in stored}
-        self._stored = dict(stored)
-
-    def floors(self, pool: PoolSettings) -> tuple[list[FloorKey], list[FloorKey]]:
-        """Return the floors of a pool, and those of them without stored counters."""
-        self.under(pool)
-        floors = list(self._floors.values())
-        return floors, [key for key in floors if key not in self._stored]
-
-    def under(self, pool: PoolSettings) -> Mapping[Segment, Delivered]:
-        """Return what was delivered under the floors of a pool; a changed floor starts at 0."""
-        self._floors = {
-            segment: known
-            if (known := self._floors.get(segment)) and known[2:4] == floor
-            else (*segment, *floor, pool.changed_us)
-            for segment, floor in _floors(pool).items()
-        }
-        return {
-            segment: Delivered(self._stored.get(key, PageCounters()), key[-1])
-            for segment, key in self._floors.items()
-        }
-
-    def add(self, increment: Counters) -> None:
-        """Add committed counts; counts of other floors are dropped, as in the store."""
-        stored = Counters(
-            delivered={key: self._stored.get(key, PageCounters()) for key in increment.delivered}
-        )
-        self._stored = add_counters(stored, increment).delivered
-
-
-def _floors(pool: PoolSettings) -> dict[Segment, tuple[float, int]]:
-    """Return the floor of each segment with the number of slots; a change of either starts over."""
-    of_segments = {
-        (feature, value): (least, pool.slots)
-        for feature, of_values in pool.segment_floors.items()
-        for value, least in of_values.items()
-    }
-    return {ALL_VISITORS: (pool.click_floor, pool.slots), **of_segments}
-
 
 _log = logging.getLogger(__name__)
 

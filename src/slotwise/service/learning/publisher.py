@@ -26,13 +26,9 @@ from slotwise.service.counting.rates import (
     floor_report,
     solve_page,
 )
+from slotwise.service.learning.delivered_pages import ALL_VISITORS
 from slotwise.service.learning.pool_player import player_of_counts
-from slotwise.service.learning.pool_run import (
-    ALL_VISITORS,
-    Draft,
-    PoolRun,
-    pool_counts,
-)
+from slotwise.service.learning.pool_run import Draft, PoolRun, pool_counts
 from slotwise.service.learning.version_pages import (
     MAX_CELLS,
     AveragePages,

@@ -1,6 +1,6 @@
 """The overview of one pool on the dashboard: figures over time, floor, changes and problems.
 
-Used by `alerting` and `api`.
+Used by `alert_conditions` and `api`.
 """
 
 from __future__ import annotations

@@ -24,7 +24,8 @@ from slotwise.service.clock import MAX_STEP_US
 from slotwise.service.counting.attribution import Counters, Group, LinkCounters, PageCounters
 from slotwise.service.counting.counters import SHARE_UNIT, sum_counters
 from slotwise.service.counting.rates import clicks_delivered
-from slotwise.service.deciding.installed_version import AveragedVersion, InstalledVersion
+from slotwise.service.deciding.averaged_version import AveragedVersion
+from slotwise.service.deciding.installed_version import InstalledVersion
 from slotwise.service.deciding.page_mix import VisitorPage
 from slotwise.service.deciding.page_request import NO_CONSTRAINTS
 from slotwise.service.pool import has_slot_weights, slots_of_pool

@@ -1,6 +1,6 @@
 """The records of the service's reports.
 
-Used by most of `reporting`, and by `alerting`, `api`, `observability` and `service`.
+Used by most of `reporting`, and by `alert_conditions`, `api`, `observability` and `service`.
 """
 
 from __future__ import annotations

@@ -47,8 +47,8 @@ from slotwise.service.records import (
 )
 from slotwise.service.refusals import ExportFailed
 from slotwise.service.reporting.decision_report import ExportTable
+from slotwise.service.storage.backup import force_to_disk
 from slotwise.service.storage.contract import ReadableStore
-from slotwise.service.storage.maintenance import force_to_disk
 from slotwise.service.storage.sql_reads import StoreReader
 
 _TYPES = {

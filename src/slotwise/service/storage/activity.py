@@ -2,7 +2,7 @@
 
 A click or sale belongs to the span in which its page was shown, so that a click rate divides clicks
 by the pages they were made on. Unlike the counters, these sums include feedback in open windows, so
-the newest spans still grow. Used by `sql_reads`, `alerting` and `reporting`.
+the newest spans still grow. Used by `alert_conditions`, `reporting` and `sql_reads`.
 """
 
 from __future__ import annotations

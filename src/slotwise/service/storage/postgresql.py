@@ -1,6 +1,6 @@
 """The shared store: one PostgreSQL database, many replicas.
 
-Used by `contract`, `maintenance` and `service`.
+Used by `contract`, `move_store` and `service`.
 """
 
 from __future__ import annotations
@@ -52,6 +52,80 @@ _ESCAPES = (rb"\u", rb"\n", rb"\r", rb"\t", rb"\b", rb"\f")
 
 
 _ARRAYS = {Boolean: "boolean[]", Integer: "bigint[]", Float: "float8[]", LargeBinary: "bytea[]"}
+
+MAX_READERS = 16
+"""Maximum number of concurrent reads; further reads wait."""
+MAX_IDLE = 8
+_DEFAULTS = {
+    "connect_timeout": "3",
+    "application_name": "slotwise",
+    # Without these, a write would wait for minutes after the server's machine fails.
+    "keepalives_idle": "5",
+    "keepalives_interval": "2",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "10000",
+}
+_BEGIN_READING = b"""
+    BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL statement_timeout = '60s'
+"""
+_SLOW_S = 0.5
+_REST_S = 1.0
+"""For how long other attempts fail at once after an attempt to connect that took long."""
+_OUTAGES = (
+    psycopg.OperationalError,
+    psycopg.InterfaceError,
+    psycopg.InternalError,
+    errors.InsufficientPrivilege,
+    errors.UndefinedTable,
+)
+_SPACE = 0x510715E
+WRITING, LEARNING, MIGRATING, STARTING = 1, 2, 3, 4
+CHANNEL = "slotwise"
+"""Notifications that a pool, a key or a version has changed."""
+_CHANGES = (
+    contract.SavePool,
+    contract.SaveLinks,
+    contract.SaveKey,
+    contract.SaveChange,
+    contract.EndSession,
+    contract.ForgetViews,
+)
+_ALONE = (*_CHANGES, contract.CloseWindows, contract.ExcludeViews, contract.PurgeViews)
+_LEARNING = (contract.CloseWindows, contract.ApplyFold, contract.PurgeViews, contract.SaveLearned)
+_TOLD = (*_CHANGES, contract.SaveLearned)
+_KEYS = {
+    table.name: [
+        place for place, name in enumerate(schema.row_columns(table)) if table.c[name].primary_key
+    ]
+    for table in (schema.clicks, schema.conversions, schema.adjustments, schema.refusals)
+}
+_EVERY_S = 1.0
+"""How often the session is used, to show that this process is alive and to try the lock."""
+_LISTEN_S = 0.1
+"""How long a stop may wait for the listening thread."""
+_SILENT = "5s"
+"""A process that is suspended for this long loses its session, and with it the lock."""
+_SET_UP = (
+    f"SET idle_session_timeout = '{_SILENT}'",
+    "SET lock_timeout = '5s'",
+    "SET tcp_keepalives_idle = 2",
+    "SET tcp_keepalives_interval = 1",
+    "SET tcp_keepalives_count = 3",
+    f"LISTEN {CHANNEL}",
+)
+_LEAD = "UPDATE store_clock SET learner_epoch = learner_epoch + 1 RETURNING learner_epoch"
+# The settings end with the transaction. A replica that is suspended during one must not block the
+# others, and a commit is on disk when it returns, whatever the server's default.
+_BEGIN = """
+    BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
+    SET LOCAL idle_in_transaction_session_timeout = '4s';
+    SET LOCAL lock_timeout = '10s';
+    SET LOCAL statement_timeout = '60s';
+    SELECT set_config('synchronous_commit', 'on', true)
+    WHERE current_setting('synchronous_commit') = 'off';
+"""
+# The lock first: the clock must be read when no other process can change it.
+_READ_CLOCK = "SELECT closed_until_us, latest_us, n_resets, learner_epoch FROM store_clock"
 
 
 def _array_type(column: Column[Any]) -> str:
@@ -111,33 +185,6 @@ class PostgresqlSession(SqlSession):
             return 0
         columns = [array(column) for column in zip(*new, strict=True)]
         return int(self._connection.execute(_insert(table, end), columns).rowcount)
-
-
-MAX_READERS = 16
-"""Maximum number of concurrent reads; further reads wait."""
-MAX_IDLE = 8
-_DEFAULTS = {
-    "connect_timeout": "3",
-    "application_name": "slotwise",
-    # Without these, a write would wait for minutes after the server's machine fails.
-    "keepalives_idle": "5",
-    "keepalives_interval": "2",
-    "keepalives_count": "3",
-    "tcp_user_timeout": "10000",
-}
-_BEGIN_READING = b"""
-    BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL statement_timeout = '60s'
-"""
-_SLOW_S = 0.5
-_REST_S = 1.0
-"""For how long other attempts fail at once after an attempt to connect that took long."""
-_OUTAGES = (
-    psycopg.OperationalError,
-    psycopg.InterfaceError,
-    psycopg.InternalError,
-    errors.InsufficientPrivilege,
-    errors.UndefinedTable,
-)
 
 
 _Connection: TypeAlias = "Connection[tuple[Any, ...]]"
@@ -255,10 +302,6 @@ def _reason(error: psycopg.Error) -> str:
     return (fatal or lines or [type(error).__name__])[-1].strip()
 
 
-_SPACE = 0x510715E
-WRITING, LEARNING, MIGRATING, STARTING = 1, 2, 3, 4
-
-
 def lock_sql(lock: int, shared: bool = False) -> str:
     """Return the call that waits for a lock and holds it until the end of the transaction."""
     return f"pg_advisory_xact_lock{'_shared' if shared else ''}({_SPACE}, {lock})"
@@ -269,39 +312,17 @@ def try_session_lock_sql(lock: int) -> str:
     return f"pg_try_advisory_lock({_SPACE}, {lock})"
 
 
-# Decisions, events and folds are written under a shared lock of the store, everything else under
-# the exclusive one. So closed windows, settings and resets cannot change between the judging of an
-# event and its commit, and writers do not wait for each other. Two cases cannot be judged with
-# concurrent writers, and are judged again under the exclusive lock:
-#
-# - an event whose decision or conversion is not stored: another replica may be writing it - a row
-# that another replica stored first: the insert found it, the judging had not
-
-
-CHANNEL = "slotwise"
-"""Notifications that a pool, a key or a version has changed."""
-
-_CHANGES = (
-    contract.SavePool,
-    contract.SaveLinks,
-    contract.SaveKey,
-    contract.SaveChange,
-    contract.EndSession,
-    contract.ForgetViews,
-)
-_ALONE = (*_CHANGES, contract.CloseWindows, contract.ExcludeViews, contract.PurgeViews)
-_LEARNING = (contract.CloseWindows, contract.ApplyFold, contract.PurgeViews, contract.SaveLearned)
-_TOLD = (*_CHANGES, contract.SaveLearned)
-_KEYS = {
-    table.name: [
-        place for place, name in enumerate(schema.row_columns(table)) if table.c[name].primary_key
-    ]
-    for table in (schema.clicks, schema.conversions, schema.adjustments, schema.refusals)
-}
-
-
 class Outrun(Exception):
-    """Another replica stored a row first: judge again under the exclusive lock."""
+    """Another replica stored a row first: judge again under the exclusive lock.
+
+    Decisions, events and folds are written under a shared lock of the store, everything else under
+    the exclusive one. So closed windows, settings and resets cannot change between the judging of
+    an event and its commit, and writers do not wait for each other. Two cases cannot be judged with
+    concurrent writers, and are judged again under the exclusive lock:
+
+    - an event whose decision or conversion is not stored: another replica may be writing it
+    - a row that another replica stored first: the insert found it, the judging had not
+    """
 
 
 class Clock(NamedTuple):
@@ -364,22 +385,6 @@ class PostgresqlBatch(SqlBatch):
 
 
 _log = logging.getLogger(__name__)
-
-_EVERY_S = 1.0
-"""How often the session is used, to show that this process is alive and to try the lock."""
-_LISTEN_S = 0.1
-"""How long a stop may wait for the listening thread."""
-_SILENT = "5s"
-"""A process that is suspended for this long loses its session, and with it the lock."""
-_SET_UP = (
-    f"SET idle_session_timeout = '{_SILENT}'",
-    "SET lock_timeout = '5s'",
-    "SET tcp_keepalives_idle = 2",
-    "SET tcp_keepalives_interval = 1",
-    "SET tcp_keepalives_count = 3",
-    f"LISTEN {CHANNEL}",
-)
-_LEAD = "UPDATE store_clock SET learner_epoch = learner_epoch + 1 RETURNING learner_epoch"
 
 
 class PostgresqlSharing:
@@ -495,18 +500,6 @@ class PostgresqlSharing:
         self._ahead_us = there_us - (before_us + after_us) // 2
 
 
-# The settings end with the transaction. A replica that is suspended during one must not block the
-# others, and a commit is on disk when it returns, whatever the server's default.
-_BEGIN = """
-    BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
-    SET LOCAL idle_in_transaction_session_timeout = '4s';
-    SET LOCAL lock_timeout = '10s';
-    SET LOCAL statement_timeout = '60s';
-    SELECT set_config('synchronous_commit', 'on', true)
-    WHERE current_setting('synchronous_commit') = 'off';
-"""
-# The lock first: the clock must be read when no other process can change it.
-_READ_CLOCK = "SELECT closed_until_us, latest_us, n_resets, learner_epoch FROM store_clock"
 _BEGIN_SHARED = f"{_BEGIN} SELECT {lock_sql(WRITING, shared=True)}; {_READ_CLOCK}".encode()
 _BEGIN_EXCLUSIVE = f"{_BEGIN} SELECT {lock_sql(WRITING)}; {_READ_CLOCK}".encode()
 

@@ -82,6 +82,17 @@ previous release, which run next to new ones during an upgrade, know the own pag
 
 _encode_json = msgspec.json.Encoder().encode
 
+_WAITED = {"waited": bool}
+COUNTED = {
+    "links": "link",
+    "pages": "page",
+    "visitors": "visitor",
+    "delivered": "floor",
+    "compared": "share",
+}
+"""The fields of `Counters`, and the prefixes of their tables' names."""
+_CLOCK = dict.fromkeys(("closed_until_us", "latest_us", "n_resets", "learner_epoch"), int)
+
 
 def _json(value: object) -> str:
     return _encode_json(value).decode()
@@ -179,7 +190,6 @@ decisions = _table(
     Index("ix_decisions_revenue_closes", "pool_id", "revenue_closes_us", "decision_id"),
     key_id=Text,
 )
-_WAITED = {"waited": bool}
 clicks = _table("clicks", "decision_id link_id invalid", _fields(StoredClick) | _WAITED, invalid=Id)
 conversions = _table(
     "conversions",
@@ -233,14 +243,6 @@ _counters(
     {"since_us": int, "chosen_share": float, "own_share": float, "page_group": str},
     PageCounters,
 )
-COUNTED = {
-    "links": "link",
-    "pages": "page",
-    "visitors": "visitor",
-    "delivered": "floor",
-    "compared": "share",
-}
-"""The fields of `Counters`, and the prefixes of their tables' names."""
 
 
 def counter_columns(field: str, key: Any) -> tuple[Any, ...]:
@@ -265,7 +267,6 @@ fold_positions = _table(
     {"pool_id": str, "level": int, "closes_us": int, "decision_id": str},
 )
 learned = _table("learned", "pool_id", Learned)
-_CLOCK = dict.fromkeys(("closed_until_us", "latest_us", "n_resets", "learner_epoch"), int)
 store_clock = _table(
     "store_clock",
     "only",

@@ -68,6 +68,31 @@ _SOLD = f"""
 """
 _OPEN = "WHERE d.pool_id = :pool_id AND d.click_closes_us > :closed_until_us"
 
+_COUNTED = "(CASE WHEN net > most THEN most WHEN net < 0 THEN 0 ELSE net END)"
+"""What a sale less its refunds counts."""
+_GROUP = "CASE WHEN d.is_own THEN 2 WHEN d.holdout THEN 1 ELSE 0 END"
+"""The number of a page's group, as in `spans_of`."""
+_N_OWN = "CAST(COALESCE(SUM(CASE WHEN d.is_own THEN 1 ELSE 0 END), 0) AS BIGINT)"
+_COMPARED = "d.learned AND d.own_share > 0 AND d.issued_us >= :since_us"
+LATE_DECISION_IDS = """
+    SELECT d.decision_id FROM clicks AS c JOIN decisions AS d ON d.decision_id = c.decision_id
+    WHERE d.pool_id = :pool_id AND c.received_us > d.click_closes_us
+    UNION
+    SELECT d.decision_id FROM conversions AS s JOIN decisions AS d ON d.decision_id = s.decision_id
+    WHERE d.pool_id = :pool_id AND s.received_us > d.revenue_until_us
+    UNION
+    SELECT d.decision_id FROM adjustments AS a
+    JOIN conversions AS s ON s.conversion_id = a.conversion_id
+    JOIN decisions AS d ON d.decision_id = s.decision_id
+    WHERE d.pool_id = :pool_id AND a.received_us > d.revenue_until_us
+"""
+STREAMED_ROWS = 5_000
+"""Rows that are read at a time; also those of one commit when a store moves."""
+_FOREVER = 2**63 - 1
+_LATE_CHUNK = 1_000
+_OF_POOL = "WHERE pool_id = :pool_id"
+EVENTS = ("clicks", "conversions", "adjustments")
+
 
 def _exact_sum(amount: str) -> str:
     """Sum millionths in two columns, units and the rest, since one sum might exceed 64 bits."""
@@ -75,12 +100,6 @@ def _exact_sum(amount: str) -> str:
     return f"CAST(SUM({units}) AS BIGINT), CAST(SUM({amount} - {units} * {MICROS}) AS BIGINT)"
 
 
-_COUNTED = "(CASE WHEN net > most THEN most WHEN net < 0 THEN 0 ELSE net END)"
-"""What a sale less its refunds counts."""
-_GROUP = "CASE WHEN d.is_own THEN 2 WHEN d.holdout THEN 1 ELSE 0 END"
-"""The number of a page's group, as in `spans_of`."""
-_N_OWN = "CAST(COALESCE(SUM(CASE WHEN d.is_own THEN 1 ELSE 0 END), 0) AS BIGINT)"
-_COMPARED = "d.learned AND d.own_share > 0 AND d.issued_us >= :since_us"
 ACTIVITY = {
     "views": f"""
         SELECT d.issued_us / :span_us, {_GROUP}, COUNT(*)
@@ -163,19 +182,6 @@ ACTIVITY = {
 }
 """Sums over the pages of a pool, by name."""
 
-LATE_DECISION_IDS = """
-    SELECT d.decision_id FROM clicks AS c JOIN decisions AS d ON d.decision_id = c.decision_id
-    WHERE d.pool_id = :pool_id AND c.received_us > d.click_closes_us
-    UNION
-    SELECT d.decision_id FROM conversions AS s JOIN decisions AS d ON d.decision_id = s.decision_id
-    WHERE d.pool_id = :pool_id AND s.received_us > d.revenue_until_us
-    UNION
-    SELECT d.decision_id FROM adjustments AS a
-    JOIN conversions AS s ON s.conversion_id = a.conversion_id
-    JOIN decisions AS d ON d.decision_id = s.decision_id
-    WHERE d.pool_id = :pool_id AND a.received_us > d.revenue_until_us
-"""
-
 
 class Engine:
     """The SQL in which two engines differ: their dialects, and the text of placeholders.
@@ -218,10 +224,6 @@ def still_waiting(events: str) -> str:
         f"FROM {events} AS e {join} LEFT JOIN decisions AS d ON d.decision_id = {decision_id} "
         "WHERE {has_waited} AND d.decision_id IS NULL"
     )
-
-
-STREAMED_ROWS = 5_000
-"""Rows that are read at a time; also those of one commit when a store moves."""
 
 
 @cache
@@ -301,10 +303,6 @@ def _step(n_pages: int) -> int:
     return max(1, -(-n_pages // MAX_PAGES))
 
 
-_FOREVER = 2**63 - 1
-_LATE_CHUNK = 1_000
-_OF_POOL = "WHERE pool_id = :pool_id"
-EVENTS = ("clicks", "conversions", "adjustments")
 ALL_DECISIONS = (
     rows_of(schema.decisions, "seq") + " WHERE seq > :after_seq AND {of_pool} "
     "AND issued_us >= :since_us AND issued_us < :until_us ORDER BY seq LIMIT :n_rows"

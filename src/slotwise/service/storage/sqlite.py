@@ -1,4 +1,7 @@
-"""The embedded store: one SQLite file. Used by `maintenance`, `writer_process` and `cli`."""
+"""The embedded store: one SQLite file.
+
+Used by `backup`, `maintenance`, `move_store`, `writer_process` and `cli`.
+"""
 
 from __future__ import annotations
 
@@ -41,6 +44,20 @@ ENGINE = Engine(
     # The sign prevents the use of an index on the pool, which would sort all rows each time.
     of_pool="+pool_id = :pool_id",
 )
+
+_SMALL_BYTES = 64 * 2**20
+"""A file of this size is checked in about a tenth of a second."""
+_READ_AT_START = ("pools", "links", "keys", "learned", "store_clock", "fold_positions")
+_PRAGMAS = (
+    "PRAGMA cache_size = -32768",
+    "PRAGMA temp_store = MEMORY",  # otherwise every large statement creates and removes a file
+    "PRAGMA trusted_schema = OFF",
+)
+TO_WRITE = ("PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL")
+"""Use a write-ahead log, and force every commit to disk."""
+_END_WITHIN_S = 5.0
+"""How long a writer process may take to finish after its parent has ended."""
+_LOOK_EVERY_S = 0.01
 
 
 def _insert(table: Table) -> str:
@@ -87,18 +104,6 @@ class SqliteSession(SqlSession):
 
     def _write(self, table: Table, end: str, new: Sequence[Row]) -> int:
         return int(self._connection.executemany(f"{_INSERT[table.name]} {end}", new).rowcount)
-
-
-_SMALL_BYTES = 64 * 2**20
-"""A file of this size is checked in about a tenth of a second."""
-_READ_AT_START = ("pools", "links", "keys", "learned", "store_clock", "fold_positions")
-_PRAGMAS = (
-    "PRAGMA cache_size = -32768",
-    "PRAGMA temp_store = MEMORY",  # otherwise every large statement creates and removes a file
-    "PRAGMA trusted_schema = OFF",
-)
-TO_WRITE = ("PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL")
-"""Use a write-ahead log, and force every commit to disk."""
 
 
 def create_private(path: Path) -> None:
@@ -248,11 +253,6 @@ def sqlite_errors() -> Iterator[None]:
         if outage and code != sqlite3.SQLITE_ERROR:
             raise StoreUnavailable(f"the store cannot be used now: {cause}") from error
         raise
-
-
-_END_WITHIN_S = 5.0
-"""How long a writer process may take to finish after its parent has ended."""
-_LOOK_EVERY_S = 0.01
 
 
 def _is_running(process: str) -> bool:

@@ -1,6 +1,6 @@
 """Recompute every counter from the raw rows and compare.
 
-Used by `maintenance` and `cli`.
+Used by `backup`, `cli` and `move_store`.
 """
 
 from __future__ import annotations
