@@ -55,12 +55,14 @@ class PromiseProgress:
         self._counted_us = 0
         self._shown = OpenCounts()
         self._n_ahead = 1.0
+        self._share = 0.0
+        """The share of the last version, which stays while the balance can pay for it."""
         self._known: tuple[PoolSettings, Counters, PromiseEvidence, float] | None = None
 
     def count(self, reader: StoreReader, pool: PoolSettings, now_us: int) -> None:
         """Count the pages that were shown since the last call."""
         if self._since_us != pool.own_page_us:
-            self._since_us, self._shown = pool.own_page_us, OpenCounts()
+            self._since_us, self._shown, self._share = pool.own_page_us, OpenCounts(), 0.0
             settled = evidence_of(reader.counters(pool.pool_id), pool)
             self._counted_to, n_own, n_other = reader.open_groups(pool.pool_id, self._since_us)
             window_us = max(pool.click_window_s, pool.revenue_window_s) * SECOND_US
@@ -88,7 +90,10 @@ class PromiseProgress:
         )
         terms = promise_terms(pool)
         n_ahead = TIMES_AHEAD * self._n_ahead
-        share = next_share(evidence, open_views, terms, n_ahead=n_ahead, rho=rho)
+        share = next_share(
+            evidence, open_views, terms, n_ahead=n_ahead, rho=rho, previous=self._share
+        )
+        self._share = share.chosen
         return PromiseState(
             keep=pool.keep,
             since_us=pool.own_page_us,
