@@ -60,7 +60,7 @@ def test_a_policy_in_plain_python_is_noted_in_one_line(mine: Path) -> None:
     command = [sys.executable, "-m", "slotwise", "simulate", "mine.toml", "--runs", "1"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=mine.parent)
     first, *others = done.stderr.splitlines()
-    assert first.startswith("slotwise: own_file:Own runs as plain Python, about a hundred times")
+    assert first.startswith("slotwise: own runs as plain Python, about a hundred times")
     assert others == ["  0% Mine: compiling"]
 
 

@@ -39,6 +39,14 @@ _log = logging.getLogger(__name__)
 
 NO_PLACES = np.zeros(0, np.int64)
 
+_WITH_SEGMENT_FLOOR = Problem(
+    n_links=2,
+    n_slots=1,
+    features={"device": ("phone",)},
+    segment_floors={"device": {"phone": 0.1}},
+)
+"""A problem that only policies with floors of segments accept."""
+
 
 class Pool(NamedTuple):
     """The settings and links of a pool; never changed, only replaced."""
@@ -465,17 +473,15 @@ def _check_policy(pool: PoolSettings, n_active_links: int, *, has_known: bool) -
         rule = f"settings that {pool.policy} can use ({error})"
         raise InvalidInput.of("policy_settings", rule, pool.policy_settings) from error
     if pool.segment_floors:
-        _check_keeps_segment_floors(pool, policy, problem.n_links)
+        _check_keeps_segment_floors(pool, policy)
     if has_known and "views" not in policy.knowledge(state):
         advice = "its links start from imported counts: import 0 views of them first"
         raise InvalidInput.of("policy", LEARNS_FROM_COUNTS, pool.policy, advice)
 
 
-def _check_keeps_segment_floors(pool: PoolSettings, policy: Policy, n_links: int) -> None:
-    features = Features.of_json(pool.features)
-    segments = problem_of(n_links, pool.slots, 0.0, features, pool.segment_floors)
+def _check_keeps_segment_floors(pool: PoolSettings, policy: Policy) -> None:
     try:
-        keeps = policy.for_problem(segments).keeps_floor
+        keeps = policy.for_problem(_WITH_SEGMENT_FLOOR).keeps_floor
     except InvalidInput:
         keeps = False
     if not keeps:
