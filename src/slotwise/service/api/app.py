@@ -66,14 +66,6 @@ from slotwise.service.logs import short_address
 from slotwise.service.records import KeyRecord
 
 OPERATIONS = Operations()
-_RESOURCES = (
-    *(pools, links, pool_rules, decide, ofrep, proposals, events, clicks, reports),
-    *(traffic_plans, pool_keys, notes, dashboard, sign_in),
-)
-ALL_OPERATIONS: tuple[Operation, ...] = (
-    *chain.from_iterable(resource.OPERATIONS for resource in _RESOURCES),
-    *OPERATIONS,
-)
 _JSON = re.compile(rb"\s*application/(?:[\w.-]+\+)?json\s*(?:;.*)?", re.IGNORECASE)
 _REQUEST_ID = re.compile(rb"(?!sw_)[A-Za-z0-9._:-]{1,64}")
 _SINGLE_HEADERS = (b"host", b"authorization", b"content-length", b"content-type", b"origin")
@@ -143,6 +135,15 @@ def openapi(context: ServiceContext, request: Request) -> Answer:
     """Read this description."""
     return Answer(_document())
 
+
+_RESOURCES = (
+    *(pools, links, pool_rules, decide, ofrep, proposals, events, clicks, reports),
+    *(traffic_plans, pool_keys, notes, dashboard, sign_in),
+)
+ALL_OPERATIONS: tuple[Operation, ...] = (
+    *chain.from_iterable(resource.OPERATIONS for resource in _RESOURCES),
+    *OPERATIONS,
+)
 
 _encode = msgspec.json.Encoder().encode
 
