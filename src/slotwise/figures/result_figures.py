@@ -1,4 +1,4 @@
-"""Figures of results: metrics over time, final values, segments, several floors and sweeps."""
+"""Figures of results: choose the kind that fits, and write it to files."""
 
 from __future__ import annotations
 

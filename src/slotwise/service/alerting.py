@@ -1,4 +1,4 @@
-"""Alerts: find problems of pools, and call a webhook when a problem begins and ends.
+"""Alerts: watch the conditions of pools, and call a webhook when one begins and ends.
 
 Checks the figures of the dashboard, in separate threads. Used by `api`.
 """

@@ -1,4 +1,4 @@
-"""Maintenance of stores: back up, restore, move between engines, purge and shift times.
+"""Maintenance of stores: open those that exist, purge views and shift times.
 
 Used by `backup`, `cli`, `learning` and `move_store`.
 """

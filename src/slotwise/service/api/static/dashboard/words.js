@@ -163,7 +163,7 @@ export function promise(pool) {
     ? "Nothing is promised: chosen pages are only compared with your own page."
     : `Revenue since ${time(Date.parse(found.since) * 1000)} is at least ${share(keep)} of what your own page alone would have earned, with a certainty of ${share(0.95)}.` +
       (kept === null ? "" : ` By settled views it is ${share(kept)} so far.`);
-  const worse = found.is_worse ? " Chosen pages are certainly worse than your own page, so their share falls by itself." : lift ? "" : " There is no evidence yet.";
+  const worse = found.is_worse ? ` Chosen pages are certainly worse than your own page${keep === null ? "" : ", so few of them are shown"}.` : lift ? "" : " There is no evidence yet.";
   const grows = keep === null || reason === "all" || found.is_worse ? ""
     : found.views_to_half !== null && found.chosen_share < 0.5 ? ` If it goes on like this, half of the pages are chosen in about ${timeFor(found.views_to_half, pool)}.`
     : found.views_to_all !== null ? ` If it goes on like this, all pages that may be chosen are in about ${timeFor(found.views_to_all, pool)}.`
