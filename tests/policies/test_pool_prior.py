@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from slotwise.policies import QueueTS
 from slotwise.policies.policy import NOBODY
-from slotwise.policies.posterior import LEAST_SHAPE, MOST_SHAPE
+from slotwise.policies.pool_prior import LEAST_SHAPE, MOST_SHAPE
 from slotwise.problem import Problem
 
 Floats = NDArray[np.float64]

@@ -19,16 +19,13 @@ from slotwise.policies.evidence import (
 )
 from slotwise.policies.open_views import OpenLedger, count_open, new_open_views
 from slotwise.policies.policy import Floats, Links, Visitor, check_horizon
+from slotwise.policies.pool_prior import PoolPrior, count_link, fit_prior, new_pool_prior
 from slotwise.policies.posterior import (
     N_CHANGED,
-    PoolPrior,
     Posterior,
-    count_link,
     draw_links,
     draw_reachable,
-    fit_prior,
     mean_worth,
-    new_pool_prior,
     new_posterior,
     note_change,
     set_posterior,
