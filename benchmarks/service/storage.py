@@ -31,7 +31,7 @@ from sqlalchemy import Engine, create_engine
 from sqlalchemy.dialects.sqlite import insert
 
 from slotwise.service.records import SECOND_US, DecisionRecord, ShownLink
-from slotwise.service.reporting.decision_report import round_file
+from slotwise.service.reporting.page_view_files import round_file
 from slotwise.service.server import tune_interpreter
 from slotwise.service.service import Service
 from slotwise.service.storage import open_store, schema, sqlite

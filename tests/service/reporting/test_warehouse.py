@@ -23,7 +23,8 @@ from slotwise.cli.main import main
 from slotwise.errors import InvalidInput, MissingData, UnsupportedState
 from slotwise.service.records import DAY_US, SECOND_US, Event, KeyRecord
 from slotwise.service.refusals import ExportFailed
-from slotwise.service.reporting.warehouse import CURSOR, SLICED, NewFile, Target, export_store
+from slotwise.service.reporting.warehouse import CURSOR, NewFile, Target, export_store
+from slotwise.service.reporting.warehouse_tables import SLICED
 from slotwise.service.service import Service
 from slotwise.service.storage.backup import back_up, restore
 from slotwise.service.storage.contract import (

@@ -11,7 +11,7 @@ import pytest
 from slotwise.evaluation import LinkMix, evaluate
 from slotwise.page_log import REQUIRED_COLUMNS
 from slotwise.service.records import SECOND_US, Event
-from slotwise.service.reporting.decision_report import log_file
+from slotwise.service.reporting.page_view_files import log_file
 from slotwise.service.service import Service
 from tests.service.rows import T0, click, conversion, link, pool, seconds
 from tests.stores.memory_store import MemoryStore

@@ -15,7 +15,7 @@ from slotwise.service.api.pools import ClickFloor
 from slotwise.service.http.exchange import StreamAnswer
 from slotwise.service.http.problems import broken_rule
 from slotwise.service.records import DAY_US
-from slotwise.service.reporting.decision_report import csv_chunks, log_chunks, round_file
+from slotwise.service.reporting.page_view_files import csv_chunks, log_chunks, round_file
 from slotwise.service.reporting.report_records import (
     Explanation,
     FrontierReport,

@@ -29,13 +29,9 @@ from slotwise.service.records import (
     compose,
 )
 from slotwise.service.reporting import pool_report
-from slotwise.service.reporting.decision_report import (
-    log_file,
-    report_decision,
-    round_row,
-    settings_at,
-)
+from slotwise.service.reporting.decision_report import report_decision, round_row, settings_at
 from slotwise.service.reporting.own_page_report import forecast_share
+from slotwise.service.reporting.page_view_files import log_file
 from slotwise.service.reporting.pool_report import (
     PeriodComparison,
     compare_periods,
