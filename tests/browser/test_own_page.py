@@ -83,7 +83,7 @@ def test_the_promise_is_told_in_sentences(
     if pool_id == "better":
         expect(card.locator(".money")).to_contain_text("was gained against your own page")
     if pool_id == "worse":
-        expect(card).to_contain_text("certainly worse than your own page, so their share falls")
+        expect(card).to_contain_text("certainly worse than your own page, so few of them are shown")
         expect(card.locator(".money")).to_contain_text("was lost against your own page")
         expect(page.locator("#earning .verdict")).to_contain_text("certainly earns more")
     assert_accessible(page)
