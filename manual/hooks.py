@@ -5,13 +5,11 @@ Run it as `python -m mkdocs`, from the root of the project, so that this package
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
-from mkdocs.structure.pages import Page
 
 from manual.figures import FIGURES, draw_themed
 from manual.generated import with_generated
@@ -49,33 +47,9 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
-    """Put the generated parts into a page; the long tables of the leaderboard start closed."""
-    if page.file.src_uri == "leaderboard.md":
-        markdown = with_closed_tables(markdown)
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Put the generated parts into a page."""
     return with_generated(markdown)
-
-
-def with_closed_tables(markdown: str) -> str:
-    r"""Return the leaderboard with its long tables in parts that the reader opens.
-
-    >>> with_closed_tables("| | policy | ratio |\n| --- | --- | --- |\n| 1 | a | 1.0 |\n")
-    '<details markdown>\n<summary>All policies</summary>\n\n| | policy | ratio |\n...</details>\n'
-    """
-    for first_cells, summary in _CLOSED.items():
-        table = rf"(^{re.escape(first_cells)}.*\n(?:^\|.*\n)+)"
-        closed = rf"<details markdown>\n<summary>{summary}</summary>\n\n\1\n</details>\n"
-        markdown = re.sub(table, closed, markdown, flags=re.MULTILINE)
-    return markdown
-
-
-_CLOSED = {
-    "| | policy | ratio |": "All policies",
-    "| case | floor | best policy |": "All cases",
-    "| case | at least |": "Bounds of all cases",
-    "| on | aim |": "All aims",
-}
-"""The first cells of tables that start closed, and what opens them."""
 
 
 def on_page_content(html: str, **_: Any) -> str:

@@ -58,7 +58,7 @@ HELP = """Run all policies on a suite of small environments and recommend one.
 
 The cases are look-alikes of the paper's data, slack, tight and infeasible floors, drifting rates,
 late feedback, rounds of many page views, few and many links, tiny rates, and the original files if
---data has them. Writes HTML, Markdown, JSON and a Parquet table. Ctrl-C keeps finished runs; the
+--data has them. Writes HTML, Markdown, JSON and CSV. Ctrl-C keeps finished runs; the
 same command continues from there.
 
 Examples:

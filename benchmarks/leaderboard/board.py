@@ -249,7 +249,10 @@ def _record(board: Leaderboard, label: str) -> Record:
 
 
 def write_table(board: Leaderboard, path: Path) -> None:
-    """Write the table; a measure has three columns: its mean and the ends of its interval."""
+    """Write a row for each case and policy as CSV.
+
+    A measure has three columns: its mean and the ends of its interval.
+    """
     import polars as pl
 
     rows = []
@@ -257,6 +260,13 @@ def write_table(board: Leaderboard, path: Path) -> None:
         for standing in case.standings:
             row: dict[str, object] = {
                 "case": case.name,
+                "description": case.description,
+                "n_links": case.n_links,
+                "n_slots": case.n_slots,
+                "click_floor": case.click_floor,
+                "floor_status": case.floor_status,
+                "least_loss_low": None if case.bound is None else case.bound[0],
+                "least_loss_high": None if case.bound is None else case.bound[1],
                 "policy": standing.label,
                 "rank": standing.rank,
                 "keeps_floor": standing.keeps_floor,
@@ -274,4 +284,4 @@ def write_table(board: Leaderboard, path: Path) -> None:
                 row[f"{name}_high"] = None if measure is None else measure.high
             rows.append(row)
     path.parent.mkdir(parents=True, exist_ok=True)
-    pl.DataFrame(rows, infer_schema_length=None).write_parquet(path)
+    pl.DataFrame(rows, infer_schema_length=None).write_csv(path)

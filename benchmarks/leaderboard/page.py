@@ -98,21 +98,13 @@ def _where_others_are_better(board: Leaderboard) -> str:
     if not behind:
         return f"On no case is another policy better than {board.default}."
     phrases = [
-        f"{case.name} ({best.label}, {ratio:.2f}{_doubt(case, board)})"
+        f"{case.name} ({best.label}, {ratio:.2f})"
         for ratio, case, best in sorted(behind, key=lambda one: -one[0])
     ]
     return (
         f"{board.default} is not the best on {', '.join(phrases)}. In parentheses: the best policy "
         "of the case, and the ratio of the default to it."
     )
-
-
-def _doubt(case: CaseBoard, board: Leaderboard) -> str:
-    default: Standing | None = case.find(board.default)
-    if default is None or default.is_within is not None:
-        return ""
-    side = "below" if default.ratio <= ALLOWED_FACTOR else "above"
-    return f", not significantly {side} {ALLOWED_FACTOR:g}"
 
 
 def _who_misses_floors(in_order: list[Record]) -> str:
@@ -371,13 +363,13 @@ class WrittenLeaderboard(NamedTuple):
 
 
 def write_leaderboard(board: Leaderboard, out_dir: str | Path) -> WrittenLeaderboard:
-    """Write `leaderboard.html`, `.md`, `.json` and `.parquet` into `out_dir`.
+    """Write `leaderboard.html`, `.md`, `.json` and `.csv` into `out_dir`.
 
     The page needs nothing beside itself.
     """
     stem = Path(out_dir) / "leaderboard"
     written = WrittenLeaderboard(
-        *(stem.with_suffix(kind) for kind in (".html", ".md", ".json", ".parquet"))
+        *(stem.with_suffix(kind) for kind in (".html", ".md", ".json", ".csv"))
     )
     board.save(written.json)
     write_table(board, written.table)

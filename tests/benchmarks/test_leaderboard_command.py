@@ -26,10 +26,10 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_everything_is_written(out: Path) -> None:
     assert sorted(path.name for path in out.iterdir()) == [
+        "leaderboard.csv",
         "leaderboard.html",
         "leaderboard.json",
         "leaderboard.md",
-        "leaderboard.parquet",
         "results",
     ]
 
@@ -47,7 +47,7 @@ def test_from_a_file_nothing_is_played_and_a_page_is_updated(
     source = str(out / "leaderboard.json")
     command = ["--from", source, "--update", str(page), "--out", str(tmp_path)]
     assert main(command) == 0
-    assert "| few-links |" in page.read_text(encoding="utf-8")
+    assert "| paced-bayes |" in page.read_text(encoding="utf-8")
     copy, original = tmp_path / "leaderboard.md", out / "leaderboard.md"
     assert copy.read_text() == original.read_text()
     printed = capsys.readouterr().out

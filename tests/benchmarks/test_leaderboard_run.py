@@ -103,8 +103,8 @@ def test_the_table_has_a_row_for_each_case_and_policy(tmp_path: Path) -> None:
     import polars as pl
 
     policies = {"paced-bayes": Fared(900.0, 0.0), "x": Fared(1_000.0, 0.0)}
-    write_table(make_board(make_case("one", policies)), tmp_path / "board.parquet")
-    rows = pl.read_parquet(tmp_path / "board.parquet").to_dicts()
+    write_table(make_board(make_case("one", policies)), tmp_path / "board.csv")
+    rows = pl.read_csv(tmp_path / "board.csv").to_dicts()
     assert [(row["case"], row["policy"], row["rank"]) for row in rows] == [
         ("one", "paced-bayes", 1),
         ("one", "x", 2),
