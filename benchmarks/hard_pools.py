@@ -1,7 +1,7 @@
 """Where the default loses most: `python -m benchmarks.hard_pools KIND [--pools 10] [--runs 4]`.
 
     bait     three links in ten are clicked on much and never sell; against queue-ts, and against
-             the default with the prior of before decision 0031 ("pooled prior")
+             the default with a prior that all clicks share ("pooled prior")
     sparse   20 of 1,200 links of which nine in ten never sell, for 50,000 rounds; prices have a
              heavy tail; against the same two
     bursts   a tenth of the links is clicked on three times as much for short times; against
@@ -131,7 +131,7 @@ def choose_by_pooled_prior(state: Any, visitor: Visitor, rng: np.random.Generato
 
 @dataclass(frozen=True)
 class PooledPrior(PacedBayes):
-    """The default with the prior of before decision 0031, but for the expected price."""
+    """The default with a prior that all clicks share, except for the expected price."""
 
     choose: ClassVar[Any] = staticmethod(choose_by_pooled_prior)
 
