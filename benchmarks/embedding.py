@@ -206,7 +206,7 @@ def imports() -> list[Row]:
         min(_process_seconds(f"import {module}") for _ in range(5))
         for module in ("numba", "slotwise.selector")
     )
-    described = f"{slotwise:.2f} s against {numba:.2f} s"
+    described = f"{slotwise:.2f} s against {numba:.2f} s for numba"
     return [at_most("import slotwise.selector beyond numba", described, slotwise - numba, 0.6, "s")]
 
 

@@ -162,8 +162,8 @@ def _growth_row(name: str, sizes: tuple[int, ...], costs: list[float], limit: fl
         for size, cost in zip(sizes[1:], costs[1:], strict=True)
     )
     described = ", ".join(f"{cost * 1e6:.2f}" for cost in costs)
-    grows = f"{described} µs a round; from 10^3 on at most like K to the power"
-    return at_most(name, grows, power, limit, "as the power")
+    grows = f"{described} µs a round; the largest growth from 10^3 links on"
+    return at_most(name, grows, power, limit, "as a power of K")
 
 
 def _paced_round(n_links: int) -> float:
