@@ -25,9 +25,9 @@ import uvicorn
 from slotwise.errors import InvalidConfig, SlotwiseError, UnsupportedState
 from slotwise.service.access.keys import click_secret, click_secrets, new_key
 from slotwise.service.access.tokens import TokenSigner
+from slotwise.service.api.alerts import make_watch
 from slotwise.service.api.app import App
 from slotwise.service.api.context import Operation, ServiceContext
-from slotwise.service.api.notes import make_watch
 from slotwise.service.api.refused_requests import Refusals
 from slotwise.service.http.protocol import ConnectionLimits, HttpProtocol, protocol_with
 from slotwise.service.records import compose

@@ -21,6 +21,7 @@ from slotwise.errors import InvalidInput, UnknownDecision
 from slotwise.service import refusals
 from slotwise.service.access.keys import find_key, key_allows
 from slotwise.service.api import (
+    alerts,
     clicks,
     dashboard,
     decide,
@@ -138,7 +139,7 @@ def openapi(context: ServiceContext, request: Request) -> Answer:
 
 _RESOURCES = (
     *(pools, links, pool_rules, decide, ofrep, proposals, events, clicks, reports),
-    *(traffic_plans, pool_keys, notes, dashboard, sign_in),
+    *(traffic_plans, pool_keys, notes, alerts, dashboard, sign_in),
 )
 ALL_OPERATIONS: tuple[Operation, ...] = (
     *chain.from_iterable(resource.OPERATIONS for resource in _RESOURCES),

@@ -1,6 +1,6 @@
 """The dashboard's addresses: the page, its files and the figures it asks for.
 
-Used by `app` and `notes`.
+Used by `alerts` and `app`.
 """
 
 from __future__ import annotations
