@@ -41,6 +41,7 @@ MAX_METADATA = 20
 MAX_METADATA_CHARS = 1_000
 MAX_CLIENT_TIME_CHARS = 64
 MAX_NOTE_CHARS = 300
+MAX_ALERT_RECEIVERS = 20
 
 SESSION_S = 30 * 60
 """Default of how long a session lasts unless it is renewed."""

@@ -10,6 +10,7 @@
     ├── UnknownLink       (LookupError)      no such link in the pool, or it is retired
     ├── UnknownKey        (LookupError)      no such key
     ├── UnknownNote       (LookupError)      no such note on the pool
+    ├── UnknownReceiver   (LookupError)      no such receiver of alerts
     ├── Conflict          (ValueError)       the id is taken by something else
     ├── Outdated          (ValueError)       somebody else changed it since it was read
     └── LimitReached      (ValueError)       a limit of the service, named with its number
@@ -60,6 +61,10 @@ class UnknownKey(SlotwiseError, LookupError):
 
 class UnknownNote(SlotwiseError, LookupError):
     """No such note on the pool."""
+
+
+class UnknownReceiver(SlotwiseError, LookupError):
+    """No such receiver of alerts."""
 
 
 class Conflict(SlotwiseError, ValueError):

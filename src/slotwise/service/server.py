@@ -326,8 +326,7 @@ class _Run:
     async def main(self, announce: Callable[[ServerStart], None]) -> None:
         """Serve until stopped, then commit and close."""
         self.service.start(self.context.clock_us)
-        if self.context.settings.alert_url:
-            self._alerts.start()
+        self._alerts.start()
         request_slice(SHORT_SLICE_NS)
         gc.collect()
         gc.freeze()

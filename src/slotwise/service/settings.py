@@ -129,6 +129,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             "host, json if it is neither Slack nor Teams"
         ),
     ] = "auto"
+    alert_hosts: Annotated[
+        str,
+        Meta(
+            description="Hosts that alerts added on the dashboard may go to, in addition to those "
+            "of Slack and Teams, separated by commas"
+        ),
+    ] = ""
     session_idle_s: Annotated[
         SessionSeconds,
         Meta(description="How long a user stays signed in to the dashboard without using it"),
@@ -159,8 +166,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     @property
     def proxy_networks(self) -> tuple[str, ...]:
         """The networks of `trusted_proxies`."""
-        listed = (network.strip() for network in self.trusted_proxies.split(","))
-        return tuple(network for network in listed if network)
+        return _listed(self.trusted_proxies)
+
+    @property
+    def alert_host_names(self) -> tuple[str, ...]:
+        """The hosts of `alert_hosts`."""
+        return _listed(self.alert_hosts)
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    """Return the parts of a text that are separated by commas."""
+    return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def is_loopback(host: str) -> bool:
@@ -250,16 +266,26 @@ def _check(source: str, values: Mapping[str, Any], *, strict: bool) -> None:
             raise InvalidConfig(f"{source}: {shown}: {advise(broken, Settings).detail}") from None
 
 
-def _check_alert_url(url: str) -> None:
-    """Refuse an address without encryption, or with a password in it."""
+ALERT_URL_RULE = "an https address without a user name, or an http address of this machine"
+
+
+def is_alert_url(url: str) -> bool:
+    """Return whether alerts may be sent to an address: encrypted, and without a password in it.
+
+    >>> is_alert_url("https://alerts.example/x"), is_alert_url("http://alerts.example/x")
+    (True, False)
+    """
     parts = split_address(url)
-    is_safe = parts is not None and (
+    return parts is not None and (
         "@" not in parts.netloc and (parts.scheme == "https" or is_loopback(parts.hostname or ""))
     )
-    if url and not is_safe:
-        rule = "an https address without a user name, or an http address of this machine"
+
+
+def _check_alert_url(url: str) -> None:
+    """Refuse an address that is not safe."""
+    if url and not is_alert_url(url):
         # A user name, a password and the path are secrets, and errors end up in logs.
-        raise InvalidConfig(f"alert_url: must be {rule}, got {origin_of(url)!r}")
+        raise InvalidConfig(f"alert_url: must be {ALERT_URL_RULE}, got {origin_of(url)!r}")
 
 
 def origin_of(url: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Literal
 
@@ -28,14 +28,66 @@ MAX_CHAT_DETAIL = 2_000
 """Characters of a detail that a chat message shows; Slack and Teams refuse very long messages."""
 
 
+SETTINGS_RECEIVER = "settings"
+"""The id of the receiver that `alert_url` is."""
+
+
+class AlertReceiver(msgspec.Struct, frozen=True, kw_only=True):
+    """An address that alerts are sent to, and which of them."""
+
+    receiver_id: str = SETTINGS_RECEIVER
+    url: str
+    format: AlertFormat = "auto"
+    pool_id: str = ""
+    """The only pool whose alerts are sent; empty: all pools."""
+    alerts: tuple[AlertKind, ...] = ()
+    """The kinds that are sent; empty: all kinds."""
+    by: str = ""
+    """The key of whoever added it."""
+    made_us: int = 0
+
+    @property
+    def final_format(self) -> AlertFormat:
+        """The format that is sent."""
+        return format_of(self.url) if self.format == "auto" else self.format
+
+    @property
+    def shown_url(self) -> str:
+        """The address to display: the path of a chat webhook is a secret."""
+        is_secret = bool(self.url) and self.final_format != "json"
+        return f"{origin_of(self.url)}/…" if is_secret else self.url
+
+    def wants(self, alert: Alert) -> bool:
+        """Return whether an alert is sent to this receiver."""
+        is_of_pool = self.pool_id in ("", alert.pool_id)
+        return is_of_pool and (not self.alerts or alert.kind in self.alerts)
+
+
+def is_allowed(url: str, hosts: Sequence[str]) -> bool:
+    """Return whether an address that was added by a call may be used.
+
+    >>> is_allowed("https://hooks.slack.com/services/T0/B0/x", ())
+    True
+    >>> is_allowed("https://alerts.example/", ())
+    False
+    >>> is_allowed("https://alerts.example/", ["Alerts.Example"])
+    True
+    """
+    return format_of(url) != "json" or _host(url) in {host.lower().rstrip(".") for host in hosts}
+
+
+def _host(url: str) -> str:
+    parts = split_address(url)
+    return (parts.hostname or "").rstrip(".") if parts else ""
+
+
 def format_of(url: str) -> AlertFormat:
     """Return the format that the receiver at an address expects.
 
     >>> format_of("https://hooks.slack.com/services/T0/B0/x"), format_of("https://alerts.example/")
     ('slack', 'json')
     """
-    parts = split_address(url)
-    host = f".{parts.hostname if parts else ''}".rstrip(".")
+    host = f".{_host(url)}"
     chats = (chat for domain, chat in _CHAT_HOSTS.items() if host.endswith(f".{domain}"))
     return next(chats, "json")
 
@@ -122,6 +174,8 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     state: AlertState
     pool_id: str
     sent_at: datetime
+    url: str
+    """Where it was sent; of Slack and Teams the host only."""
     delivered: bool
     attempts: int
     detail: str
@@ -144,14 +198,14 @@ def signature(secret: str, sent_s: int, body: bytes) -> str:
 
 
 class Webhook:
-    """Sends messages to one address; follows no redirect and reads only the status."""
+    """Sends messages to one receiver; follows no redirect and reads only the status.
 
-    def __init__(self, url: str, secret: str, base: str, form: AlertFormat = "auto") -> None:
-        self._address = url
-        self._form = format_of(url) if form == "auto" else form
-        self.url = f"{origin_of(url)}/…" if url and self._form != "json" else url
-        """The address to display: the path of a chat webhook is a secret."""
-        self.secret = secret
+    `secret` signs the messages, `base` is the address of the dashboard.
+    """
+
+    def __init__(self, receiver: AlertReceiver, secret: str, base: str) -> None:
+        self.receiver = receiver
+        self._secret = secret
         self._base = base
 
     def message(
@@ -164,9 +218,11 @@ class Webhook:
 
     def send(self, message: AlertMessage, attempts: int = 1) -> Delivery:
         """Call the address once; never raises. Blocks for some seconds at most."""
-        delivered, detail = self._call(_BODIES[self._form](message), message.sent_at)
+        delivered, detail = self._call(
+            _BODIES[self.receiver.final_format](message), message.sent_at
+        )
         became = {"delivered": delivered, "attempts": attempts, "detail": detail}
-        return compose(Delivery, message, **became)
+        return compose(Delivery, message, url=self.receiver.shown_url, **became)
 
     def _call(self, body: bytes, sent_at: datetime) -> tuple[bool, str]:
         import httpx  # here, since it takes a tenth of the start and few services send alerts
@@ -174,7 +230,7 @@ class Webhook:
         headers = {
             "content-type": "application/json",
             "user-agent": "slotwise",
-            SIGNATURE_HEADER: signature(self.secret, int(sent_at.timestamp()), body),
+            SIGNATURE_HEADER: signature(self._secret, int(sent_at.timestamp()), body),
         }
         try:
             status = asyncio.run(self._status(body, headers))
@@ -196,6 +252,6 @@ class Webhook:
         async with (
             asyncio.timeout(TIMEOUT_S),
             httpx.AsyncClient(timeout=None, follow_redirects=False, trust_env=False) as client,
-            client.stream("POST", self._address, content=body, headers=headers) as answer,
+            client.stream("POST", self.receiver.url, content=body, headers=headers) as answer,
         ):
             return answer.status_code

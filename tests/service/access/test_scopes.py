@@ -68,6 +68,8 @@ EXPECTED_SCOPES: dict[str, Scope | None] = {
     "dashboard_links": "read",
     "dashboard_segments": "read",
     "show_alerts": "admin",
+    "add_receiver": "admin",
+    "remove_receiver": "admin",
     "send_test_alert": "admin",
     "add_note": "admin",
     "list_notes": "read",

@@ -21,6 +21,7 @@ from slotwise.service.webhook import (
     MAX_CHAT_DETAIL,
     SIGNATURE_HEADER,
     AlertMessage,
+    AlertReceiver,
     AlertState,
     Delivery,
     Webhook,
@@ -44,21 +45,30 @@ def receiver() -> Iterator[Receiver]:
 def watch_of(url: str, *looks: list[Alert]) -> AlertWatch:
     """Return a watch that sees one list of alerts after the other, and retries at once."""
     seen = iter(looks)
-    webhook = Webhook(url, "secret", "https://links.example")
-    return AlertWatch(webhook, lambda: next(seen), lambda: NOW, 3600, (0.0, 0.0, 0.0))
+    webhooks = [webhook_of(url)]
+    return AlertWatch(lambda: webhooks, lambda: next(seen), lambda: NOW, 3600, (0.0, 0.0, 0.0))
+
+
+def webhook_of(url: str, **receiver: Any) -> Webhook:
+    return Webhook(AlertReceiver(url=url, **receiver), "secret", "https://links.example")
+
+
+def deliver(webhook: Webhook) -> Delivery:
+    watch = watch_of(webhook.receiver.url)
+    return watch.deliver(webhook, webhook.message(MISSED, "started", NOW, NOW))
 
 
 def waiting(watch: AlertWatch) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     while not watch._waiting.empty():
-        message = watch._waiting.get()
+        _, message = watch._waiting.get()
         found.append((message.alert, message.state))
     return found
 
 
 def test_a_message_is_signed_and_says_what_and_where(receiver: Receiver) -> None:
-    watch = watch_of(receiver.url + "/hook?team=1")
-    delivery = watch.deliver(watch.webhook.message(MISSED, "started", NOW, NOW))
+    webhook = webhook_of(receiver.url + "/hook?team=1")
+    delivery = deliver(webhook)
     assert (delivery.delivered, delivery.attempts) == (True, 1)
     [(headers, body)] = receiver.got
     assert json.loads(body) == {
@@ -79,7 +89,7 @@ def test_a_message_is_signed_and_says_what_and_where(receiver: Receiver) -> None
 
 def body_for(receiver: Receiver, form: AlertFormat, alert: Alert, state: AlertState) -> Any:
     """Return what the receiver gets of an alert."""
-    webhook = Webhook(receiver.url, "secret", "https://links.example", form)
+    webhook = webhook_of(receiver.url, format=form)
     assert webhook.send(webhook.message(alert, state, NOW, NOW)).delivered
     headers, body = receiver.got[-1]
     assert headers["content-type"] == "application/json"
@@ -152,7 +162,7 @@ def test_the_path_of_a_chat_webhook_is_not_shown(
 
 
 def test_a_format_without_an_address_sends_nothing() -> None:
-    assert Webhook("", "secret", "https://links.example", "slack").url == ""
+    assert AlertReceiver(url="", format="slack").shown_url == ""
 
 
 def test_what_lasts_is_told_once_and_its_end_once() -> None:
@@ -197,24 +207,23 @@ def test_attempts_are_bounded_and_redirects_not_followed(
     receiver: Receiver, answers: list[int], delivered: bool, attempts: int
 ) -> None:
     receiver.answers = answers
-    watch = watch_of(receiver.url)
-    delivery = watch.deliver(watch.webhook.message(MISSED, "started", NOW, NOW))
+    watch, webhook = watch_of(receiver.url), webhook_of(receiver.url)
+    delivery = watch.deliver(webhook, webhook.message(MISSED, "started", NOW, NOW))
     assert (delivery.delivered, delivery.attempts) == (delivered, attempts)
     assert len(receiver.got) == attempts
     assert watch.deliveries[0] == delivery
 
 
 def test_a_receiver_that_is_not_there_is_said_in_a_sentence() -> None:
-    watch = watch_of("http://127.0.0.1:1/")
-    delivery = watch.deliver(watch.webhook.message(MISSED, "started", NOW, NOW))
+    delivery = deliver(webhook_of("http://127.0.0.1:1/"))
     assert not delivery.delivered
     assert delivery.detail.startswith("the receiver cannot be reached: ")
 
 
 @pytest.mark.parametrize("url", ["https://xn--/", "https://h:abc/", "https://[::1", "https://."])
 def test_an_address_that_nobody_can_call_is_said_in_a_sentence(url: str) -> None:
-    watch = watch_of(url)
-    delivery = watch.webhook.send(watch.webhook.message(MISSED, "started", NOW, NOW))
+    webhook = webhook_of(url)
+    delivery = webhook.send(webhook.message(MISSED, "started", NOW, NOW))
     assert delivery.detail.startswith("the receiver cannot be reached: ")
 
 
@@ -222,14 +231,14 @@ def test_a_failure_does_not_end_the_delivering(
     receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watch = watch_of(receiver.url, [MISSED, FAILED], [MISSED, FAILED])
-    send = watch.webhook.send
+    send = Webhook.send
 
-    def fail_first(message: AlertMessage, attempts: int = 1) -> Delivery:
+    def fail_first(webhook: Webhook, message: AlertMessage, attempts: int = 1) -> Delivery:
         if message.alert == "floor-missed":
             raise RuntimeError("out of threads")
-        return send(message, attempts)
+        return send(webhook, message, attempts)
 
-    monkeypatch.setattr(watch.webhook, "send", fail_first)
+    monkeypatch.setattr(Webhook, "send", fail_first)
     watch.check()
     watch.check()
     watch.start()

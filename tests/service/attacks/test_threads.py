@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
 from slotwise.errors import InvalidInput
@@ -138,16 +139,16 @@ def test_test_alerts_that_hang_delay_no_change(
     server: BackgroundServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go_on, started = threading.Event(), threading.Event()
-    watch = server.context.alerts
-    assert watch is not None
+    send = Webhook.send
 
-    def hang(message: AlertMessage) -> Delivery:
+    def hang(webhook: Webhook, message: AlertMessage) -> Delivery:
         started.set()
         go_on.wait()
-        return Webhook("http://127.0.0.1:9/", "secret", "").send(message)
+        return send(webhook, message)
 
-    monkeypatch.setattr(watch.webhook, "url", "http://127.0.0.1:9/")
-    monkeypatch.setattr(watch.webhook, "send", hang)
+    monkeypatch.setattr(Webhook, "send", hang)
+    settings = msgspec.structs.replace(server.context.settings, alert_url="http://127.0.0.1:9/")
+    monkeypatch.setattr(server.context, "settings", settings)
     with http(server.url, server.admin_key) as admin, ThreadPoolExecutor(N_EXPORTS) as senders:
         tests = [senders.submit(admin.post, "/v1/alerts:test") for _ in range(N_EXPORTS)]
         started.wait()

@@ -12,7 +12,7 @@ import pytest
 
 from slotwise.service import webhook
 from slotwise.service.alert_conditions import Alert
-from slotwise.service.webhook import Delivery, Webhook
+from slotwise.service.webhook import AlertReceiver, Delivery, Webhook
 
 NOW = datetime(2026, 1, 5, 10, tzinfo=UTC)
 Receive = Callable[[bytes, bytes], Delivery]
@@ -38,7 +38,7 @@ def send(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receive]:
         threads.append(Thread(target=answer, daemon=True))
         threads[-1].start()
         url = f"http://127.0.0.1:{listening.getsockname()[1]}/hook"
-        hook = Webhook(url, "secret", "https://links.example")
+        hook = Webhook(AlertReceiver(url=url), "secret", "https://links.example")
         alert = Alert(kind="floor-missed", pool_id="home", detail="Too few clicks.")
         return hook.send(hook.message(alert, "started", NOW, NOW))
 

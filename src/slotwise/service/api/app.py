@@ -80,6 +80,7 @@ _SLUGS: dict[type[Exception], str] = {
     refusals.UnknownLink: "unknown-link",
     refusals.UnknownKey: "unknown-key-id",
     refusals.UnknownNote: "unknown-note",
+    refusals.UnknownReceiver: "unknown-receiver",
     UnknownDecision: "unknown-decision",
     refusals.Conflict: "conflict",
     refusals.Outdated: "outdated",

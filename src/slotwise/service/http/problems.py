@@ -35,6 +35,7 @@ PROBLEMS: dict[str, ProblemType] = {
     "unknown-link": ProblemType(404, "There is no such link in the pool"),
     "unknown-decision": ProblemType(404, "There is no such decision"),
     "unknown-note": ProblemType(404, "There is no such note on the pool"),
+    "unknown-receiver": ProblemType(404, "There is no such receiver of alerts"),
     "unknown-key-id": ProblemType(404, "There is no key with this id"),
     "unknown-token": ProblemType(404, "The click link is not one of ours"),
     "method-not-allowed": ProblemType(405, "This address does not answer this method"),

@@ -42,6 +42,7 @@ _UNKNOWN = {
     "pool_id": "unknown-pool",
     "link_id": "unknown-link",
     "note_id": "unknown-note",
+    "receiver_id": "unknown-receiver",
     "key_id": "unknown-key-id",
     "decision_id": "unknown-decision",
     "token": "unknown-token",

@@ -37,7 +37,7 @@ export function listen(choose, refresh) {
   confirm.listen(refresh);
   keyForm.listen();
   alertForm.listen();
-  at("#edit-alerts").addEventListener("click", alertForm.open);
+  at("#edit-alerts").addEventListener("click", () => alertForm.open(pools));
   linkForm.listen(refresh);
   knownForm.listen(refresh);
   poolForm.listen((pool_id, isNew, csv) => {
