@@ -61,7 +61,7 @@ check: $(INSTALLED) ## check format, style, types and layers
 golden: $(INSTALLED) ## refresh the files that tests compare with the code
 	$(BIN)/python -m tests.golden
 
-format: $(INSTALLED) ## format the code and mend what can be mended
+format: $(INSTALLED) ## format the code and fix what ruff can fix
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 

@@ -55,12 +55,12 @@ def check_slot_weights(weights: Sequence[float] | None) -> tuple[float, ...]:
     return scaled
 
 
-def asked_slot_weights(weights: Any, n_slots: int) -> tuple[float, ...] | str:
+def normal_slot_weights(weights: Any, n_slots: int) -> tuple[float, ...] | str:
     """Return "learn", "equal", weights with mean 1 for a page of `n_slots`, or () for no order.
 
     One slot needs no order, and neither do slots of equal weights.
 
-    >>> asked_slot_weights([2, 1, 1], 3), asked_slot_weights([1, 1], 2)
+    >>> normal_slot_weights([2, 1, 1], 3), normal_slot_weights([1, 1], 2)
     ((1.5, 0.75, 0.75), ())
     """
     if isinstance(weights, str):
@@ -273,7 +273,7 @@ class Problem:
         features = self.features
         features = features if isinstance(features, Features) else Features(features)
         object.__setattr__(self, "features", features)
-        slot_weights = asked_slot_weights(self.slot_weights, n_slots)
+        slot_weights = normal_slot_weights(self.slot_weights, n_slots)
         object.__setattr__(self, "slot_weights", slot_weights)
         places = _segment_floor_places(self.segment_floors, features, n_slots)
         object.__setattr__(self, "_segment_floor_places", places)

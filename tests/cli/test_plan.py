@@ -72,7 +72,7 @@ def test_ctrl_c_is_answered_at_once(
     finally:
         signal.signal(signal.SIGINT, before)
     _, *lines = capsys.readouterr().err.splitlines()
-    stopping = "stopping after the functions being compiled and the runs being played"
+    stopping = "stopping when current compilations and runs have finished"
     assert lines == [stopping, "slotwise: interrupted"]
 
 

@@ -134,7 +134,7 @@ def test_ctrl_c_is_answered_at_once(
     finally:
         signal.signal(signal.SIGINT, before)
     told = capsys.readouterr().err.splitlines()
-    first = told.index("stopping after the functions being compiled and the runs being played")
+    first = told.index("stopping when current compilations and runs have finished")
     assert re.match(r"stopped: \d+ of 252 runs are kept", told[first + 1])
 
 

@@ -119,7 +119,7 @@ def test_a_function_that_numba_refuses_is_named(wrong: Any, message: str) -> Non
     class Wrong(Fixed):
         choose: ClassVar[Any] = staticmethod(wrong)
 
-    whole = rf"^the policy `fixed`: numba cannot compile {message}; mend it, or leave out @comp"
+    whole = rf"^the policy `fixed`: numba cannot compile {message}; fix it, or leave out @comp"
     with pytest.raises(InvalidInput, match=whole):
         simulate(LINKS, [Wrong()], n_slots=2, n_rounds=50, n_runs=1)
 

@@ -55,7 +55,7 @@ def test_chance_goes_on(selector: Selector) -> None:
 
 def test_open_pages_wait_for_what_is_missing(selector: Selector) -> None:
     selector.update(page_id(selector, 1), click=["outlet"], sale={})
-    with pytest.raises(InvalidFeedback, match=r"said before for this page \(\{\}\)"):
+    with pytest.raises(InvalidFeedback, match=r"already recorded as \{\}"):
         selector.update(page_id(selector, 1), sale={"outlet": 2.0})
     selector.update(page_id(selector, 1), cart=[])
     selector.update(page_id(selector, 3), click=[7], cart=[7], sale={7: 5.0})

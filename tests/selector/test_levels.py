@@ -75,8 +75,8 @@ def test_levels_in_any_order_teach_the_same(policy: Any) -> None:
 @pytest.mark.parametrize(
     ("said", "message"),
     [
-        ({"clicks": []}, "^feedback must be on click, cart, sale, got `clicks`$"),
-        ({"buy": {}}, "^feedback must be on click, cart, sale, got `buy`$"),
+        ({"clicks": []}, "^unknown feedback `clicks`; levels are click, cart, sale$"),
+        ({"buy": {}}, "^unknown feedback `buy`; levels are click, cart, sale$"),
         ({"click": {"a": 1}}, "^`click` must be a collection of links, got a mapping"),
         ({"sale": ["a"]}, "^`sale` must be a mapping of links to money, got "),
         ({"click": [], "cart": ["a"]}, "^`cart` must be of links that reached `click`, got 'a'; r"),
@@ -97,7 +97,9 @@ def test_feedback_that_cannot_be_changes_nothing(said: dict[str, Any], message: 
 def test_without_levels_only_clicks_and_revenue_are_feedback() -> None:
     selector = Selector(LINKS, 3, seed=1)
     page = selector.select()
-    with pytest.raises(InvalidFeedback, match=r"^feedback must be on clicks, revenue, got `cart`$"):
+    with pytest.raises(
+        InvalidFeedback, match=r"^unknown feedback `cart`; levels are clicks, revenue$"
+    ):
         selector.update(page, clicks=[], cart=[])
     with pytest.raises(
         InvalidFeedback, match=r"^`clicks` must be a collection of links, got a map"

@@ -194,9 +194,13 @@ FIRST, SECOND, HIDDEN = "first shown", "second shown", "not shown"
         (
             {"revenue": {FIRST: 0.4}},
             {"revenue": {FIRST: 0.5}},
-            r"`revenue` must be what was said before for this page \(\{'.*': 0.4\}\), got \{'.*0.5",
+            r"`revenue` of this page was already recorded as \{'.*': 0.4\}, got \{'.*0.5",
         ),
-        ({"revenue": {FIRST: 0.4}}, {"revenue": {}}, r"`revenue` must be .* before .* got \{\}"),
+        (
+            {"revenue": {FIRST: 0.4}},
+            {"revenue": {}},
+            r"`revenue` of this page was already recorded as .* got \{\}",
+        ),
         ({}, {"clicks": [FIRST], "revenue": {FIRST: NAN}}, "`revenue` of '.*' must be a finite"),
     ],
 )

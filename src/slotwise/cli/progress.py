@@ -31,7 +31,7 @@ class Stages:
     """Reports when an experiment starts, and when its first run is finished.
 
     >>> stages = Stages()
-    >>> [stages.describe(*told) for told in ((0.0, "a"), (0.1, "a"), (0.5, "b"), (0.6, "b"))]
+    >>> [stages.describe(*step) for step in ((0.0, "a"), (0.1, "a"), (0.5, "b"), (0.6, "b"))]
     ['a: compiling', 'a', 'b: compiling', 'b']
     """
 
@@ -101,7 +101,7 @@ def answer_interrupts() -> Iterator[None]:
 
 
 def _say_stopping(*_: object) -> None:
-    echo("stopping after the functions being compiled and the runs being played", err=True)
+    echo("stopping when current compilations and runs have finished", err=True)
     raise KeyboardInterrupt
 
 

@@ -106,9 +106,8 @@ def _read_schema(file: str | BinaryIO, name: str) -> tuple[Any, int]:
         with pq.ParquetFile(file) as opened:
             return opened.schema_arrow, opened.metadata.num_rows
     except pa.ArrowInvalid as error:
-        rule = "a log must be a Parquet file, got one that is not"
         advice = "`polars.read_csv(...).write_parquet(...)` converts a CSV file"
-        raise InvalidLog(f"{name}: {rule}; {advice}") from error
+        raise InvalidLog(f"{name}: not a Parquet file; {advice}") from error
 
 
 def _check_columns(schema: pa.Schema, name: str) -> None:

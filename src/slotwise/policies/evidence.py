@@ -6,8 +6,9 @@ lazy: the counts of a link are as of the round in which they were last added to,
 when read. Reading all links in every round would be slow, so links not shown are read again every m
 / 50 rounds: their counts are at most 2 % too large.
 
-Rounds are counted by settled page views, `n_slots` views making one, and for each level apart: late
-revenue fades by the revenue that has settled, not by the clock. Used by most of `policies`.
+Rounds are counted by settled page views, `n_slots` views making one, separately for each level:
+late revenue is discounted by the revenue that has settled, not by the clock. Used by most of
+`policies`.
 """
 
 from __future__ import annotations
@@ -137,4 +138,4 @@ class EvidencePolicy(Policy):
         return state
 
     def restore_beyond_counts(self, state: Any, knowledge: Mapping[str, Floats]) -> None:
-        """Restore what `state` has learned apart from its evidence, before the refresh."""
+        """Restore what `state` has learned besides its evidence, before the refresh."""

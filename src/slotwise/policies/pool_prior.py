@@ -34,8 +34,8 @@ HALF_TRUSTED = 10.0
 
 LEAST_SHAPE, MOST_SHAPE = 0.5, 2.0
 STEP = 0.1
-IMAGINED = 0.1
-"""Weight of the imagined link, whose mean is 1/2 and mean square 1/3."""
+PSEUDO_LINK = 0.1
+"""Weight of a pseudo-link in the prior, whose mean is 1/2 and mean square 1/3."""
 
 WEIGHT, FIRST, SECOND, NOISE = range(4)
 
@@ -87,9 +87,11 @@ def fit_prior(pool: PoolPrior, posterior: Posterior) -> bool:
     """Fit the priors of all levels; return whether any of them moved."""
     has_moved = False
     for level in range(len(posterior.prior_hits)):
-        total = pool.totals[WEIGHT, level] + IMAGINED
-        mean = (pool.totals[FIRST, level] + IMAGINED / 2.0) / total
-        second = (pool.totals[SECOND, level] - pool.totals[NOISE, level] + IMAGINED / 3.0) / total
+        total = pool.totals[WEIGHT, level] + PSEUDO_LINK
+        mean = (pool.totals[FIRST, level] + PSEUDO_LINK / 2.0) / total
+        second = (
+            pool.totals[SECOND, level] - pool.totals[NOISE, level] + PSEUDO_LINK / 3.0
+        ) / total
         variance = max(second - mean * mean, 1e-12)
         rarer = min(mean, 1.0 - mean)
         shape = rarer * max(0.0, mean * (1.0 - mean) / variance - 1.0)

@@ -86,7 +86,7 @@ def _forget_lists(rules: PageRules) -> None:
 
 
 @inner
-def _drop_hopeless(rules: PageRules, few_price: float, many_price: float) -> None:
+def _drop_dominated(rules: PageRules, few_price: float, many_price: float) -> None:
     """Drop candidates that are on no page between two prices.
 
     A score is linear in the price. So a link that is worse than all listed links of its group at
@@ -538,7 +538,7 @@ def _search_price(rules: PageRules, floor: float, slackness: float) -> tuple[int
         is_most |= price == np.inf
         if not is_enclosed and few.price >= 0.0 and (many.price < np.inf or is_most):
             is_enclosed = True
-            _drop_hopeless(rules, few.price, many.price)
+            _drop_dominated(rules, few.price, many.price)
     return int64(BINDING), few, many
 
 

@@ -15,8 +15,8 @@ from slotwise.problem import (
     EQUAL,
     LEARN,
     TWO_LEVELS,
-    asked_slot_weights,
     is_finite_number,
+    normal_slot_weights,
     whole_number,
 )
 
@@ -85,8 +85,8 @@ def checked_slot_weights(weights: Any, n_slots: int) -> Any:
     if weights is None or isinstance(weights, str):
         return LEARN if weights is None else weights
     n_slots = whole_number("n_slots", n_slots, at_least=1)
-    asked = asked_slot_weights(weights, n_slots)
-    return EQUAL if not asked and len(weights) else asked
+    normal = normal_slot_weights(weights, n_slots)
+    return EQUAL if not normal and len(weights) else normal
 
 
 def by_level(
@@ -96,5 +96,5 @@ def by_level(
     given = {"clicks": clicks, "revenue": revenue, **levels}
     for name, outcome in given.items():
         if outcome is not None and name not in names:
-            raise InvalidFeedback(f"feedback must be on {', '.join(names)}, got `{name}`")
+            raise InvalidFeedback(f"unknown feedback `{name}`; levels are {', '.join(names)}")
     return {j: given[name] for j, name in enumerate(names) if given.get(name) is not None}

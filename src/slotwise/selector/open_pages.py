@@ -84,8 +84,8 @@ class OpenPage:
         """Return the page with feedback for some levels, or itself if nothing is new."""
         outcomes = list(self.outcomes)
         is_new = False
-        for level, said in given.items():
-            outcome = self._added(level, said)
+        for level, feedback in given.items():
+            outcome = self._added(level, feedback)
             if outcome != outcomes[level]:
                 outcomes[level] = outcome
                 is_new = True
@@ -96,21 +96,21 @@ class OpenPage:
         own = self.group, self.share
         return OpenPage(*page, tuple(outcomes), self.visitor, self.is_in_random_order, *own)
 
-    def _added(self, level: int, said: Any) -> Outcome:
+    def _added(self, level: int, feedback: Any) -> Outcome:
         """Return what is known of a level with this feedback.
 
         Links that reached a level add up while the page is open. Revenue is recorded once: another
-        one is refused, so that no sale is lost without a word.
+        one is refused, so that no sale is lost in silence.
         """
         name, known = self.level_names[level], self.outcomes[level]
         if level < len(self.outcomes) - 1:
-            reached = self._links(name, said)
+            reached = self._links(name, feedback)
             return reached if known is None else known | reached
-        earned = self._money(name, said)
+        earned = self._money(name, feedback)
         if known is not None and known != earned:
-            rule = f"what was said before for this page ({known})"
+            before = f"`{name}` of this page was already recorded as {known}"
             advice = "add up all sales of a page and record them once"
-            raise InvalidFeedback(f"`{name}` must be {rule}, got {earned}; {advice}")
+            raise InvalidFeedback(f"{before}, got {earned}; {advice}")
         return earned
 
     def ended(self) -> OpenPage:

@@ -83,7 +83,7 @@ def write_file(path: Path, header: Mapping[str, Any], arrays: Mapping[str, NDArr
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from None  # the file as asked for
+        raise OSError(error.errno, error.strerror, str(path)) from None  # the file that was given
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -187,7 +187,7 @@ def _pages_from_file(
     if not (lengths >= 1).all() or not ((probabilities >= 0) & (probabilities <= 1)).all():
         raise ValueError("pages must have links, with probabilities from 0 to 1")
     if np.isinf(outcomes).any() or (outcomes < 0).any() or (arrays["page_shown"] < 0).any():
-        raise ValueError("what pages brought must be finite and at least 0, of known links")
+        raise ValueError("page outcomes must be finite, at least 0 and of known links")
     is_open = np.isnan(outcomes)
     if (is_open != np.repeat(is_open[:, np.cumsum(lengths) - lengths], lengths, axis=1)).any():
         raise ValueError("a page must be settled for all of its links or for none")
@@ -196,20 +196,20 @@ def _pages_from_file(
     is_random = arrays["page_in_random_order"].tolist()
     numbers = arrays["page_number"].tolist()
     if len(set(numbers)) < len(numbers) or not all(1 <= one <= pages.n_issued for one in numbers):
-        raise ValueError("array page_number must be of different pages that were chosen")
+        raise ValueError("page_number must be unique and from 1 to the number of issued pages")
     rows = zip(numbers, lengths.tolist(), visitors, is_random, *_groups(arrays), strict=True)
     for number, length, visitor, in_random_order, group, share in rows:
         slots = slice(start, start + length)
         start += length
         shown = tuple(links[place] for place in arrays["page_shown"][slots])
-        brought = tuple(
+        outcome = tuple(
             None
             if np.isnan(row[0])
             else {link: amount for link, amount in zip(shown, row.tolist(), strict=True) if amount}
             for row in outcomes[:, slots]
         )
         chosen = tuple(probabilities[slots].tolist())
-        page = (number, shown, chosen, level_names, brought)
+        page = (number, shown, chosen, level_names, outcome)
         pages.put(OpenPage(*page, tuple(visitor), bool(in_random_order), group, share))
     waited = header.get("longest_wait", 0)
     pages.longest_wait = whole_number("longest_wait", waited, at_least=0)
@@ -297,12 +297,12 @@ def save_selector(selector: Selector, path: Path) -> None:
 def _segment_floors(
     value_floors: list[list[float]], features: Features
 ) -> dict[str, dict[str, float]]:
-    """Return the floors of feature values as they were asked for."""
-    asked: dict[str, dict[str, float]] = {}
+    """Return the floors of feature values as they were declared."""
+    declared: dict[str, dict[str, float]] = {}
     for place, least in value_floors:
         name, label = features.label(int(place))
-        asked.setdefault(name, {})[label] = least
-    return asked
+        declared.setdefault(name, {})[label] = least
+    return declared
 
 
 def _restore_own_page(

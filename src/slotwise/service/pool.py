@@ -22,7 +22,7 @@ from slotwise.player.link_pool import LinkPool
 from slotwise.player.rules_in_force import RuledPage, RulesInForce
 from slotwise.player.slots import PageSlots
 from slotwise.policies import Policy, default_policy, make_policy, policy_class
-from slotwise.problem import EQUAL, LEARN, Problem, Rule, asked_slot_weights
+from slotwise.problem import EQUAL, LEARN, Problem, Rule, normal_slot_weights
 from slotwise.selection.promise import RANGES
 from slotwise.service import limits
 from slotwise.service.records import (
@@ -220,7 +220,7 @@ def problem_of(
 def slot_weights_of(pool: PoolSettings) -> tuple[float, ...] | str:
     """Return the slot weights of a pool in the form of a problem."""
     named = LEARN if pool.learn_slot_weights else pool.slot_weights
-    return asked_slot_weights(EQUAL if named == EQUAL_SLOTS else named, pool.slots)
+    return normal_slot_weights(EQUAL if named == EQUAL_SLOTS else named, pool.slots)
 
 
 def has_slot_weights(pool: PoolSettings) -> bool:

@@ -383,7 +383,7 @@ def _player(
         except UnlawfulPage:
             pass  # its page is in the state
         except NotCompilable as error:
-            advice = "mend it, or leave out @compiled to run it as plain Python"
+            advice = "fix it, or leave out @compiled to run it as plain Python"
             message = f"the policy `{policy.name}`: {error}; {advice} (docs/write-a-policy.md)"
             raise InvalidInput(message) from error
         if not (is_own(policy.choose) or problem.rules):

@@ -260,13 +260,13 @@ def run_series(
     for gathering in series.unfinished.values():
         note_plain_python(gathering.experiment)
     with connected(scheduler) as client:
-        series.look_around()
+        series.write_finished()
         if client is None:
             compile_ahead((one.experiment for one in series.unfinished.values()), threads)
         playing = play_missing(list(series.unfinished.values()), threads, client)
         with closing(playing) as blocks:
             for _, played in blocks:
-                series.look_around(None if client is None else sum(played.seconds))
+                series.write_finished(None if client is None else sum(played.seconds))
     for planned in plan:
         Parts(parts, planned.experiment.config()).discard()
     return [series.results[place] for place in range(len(plan))]
@@ -294,7 +294,7 @@ class _Series:
             else:
                 self.results[place] = found
 
-    def look_around(self, seconds_of_workers: float | None = None) -> None:
+    def write_finished(self, seconds_of_workers: float | None = None) -> None:
         """Write the results of experiments that are complete by now, and report progress."""
         if seconds_of_workers is not None:
             self._seconds_of_workers = (self._seconds_of_workers or 0.0) + seconds_of_workers
@@ -310,7 +310,7 @@ class _Series:
         self._tell()
 
     def _since_last(self) -> tuple[float, float]:
-        """Return the seconds of both clocks since this was last asked; those of workers, if any."""
+        """Return the seconds of both clocks since the last call; those of workers, if any."""
         before, self._clocks = self._clocks, (time.perf_counter(), time.process_time())
         wall, cpu = (now - then for now, then in zip(self._clocks, before, strict=True))
         if self._seconds_of_workers is not None:
@@ -458,15 +458,15 @@ def with_feasible_floor(
     file: ExperimentFile, experiment: Experiment, data: Path | None
 ) -> Experiment:
     """Return the experiment of `file` with the highest round floor that a page can keep."""
-    asked, most = experiment.problem.click_floor, experiment.optimum().clicks
+    given, most = experiment.problem.click_floor, experiment.optimum().clicks
     floor = highest_round_number(most)
     note = (
-        f"no page of {experiment.dataset['title']} reaches the floor of {asked:g}: the most "
+        f"no page of {experiment.dataset['title']} reaches the floor of {given:g}: the most "
         f"clicked one has {most:.4g} clicks; also run with a floor of {floor:g}"
     )
     changes = {"click_floor": floor, "title": f"{file.title}, floor {floor:g}"}
     lower = file.model_copy(update=changes).experiment(data)
-    dataset = {**lower.dataset, "instead_of_floor": asked}
+    dataset = {**lower.dataset, "instead_of_floor": given}
     return replace(lower, dataset={**dataset, "notes": [*lower.dataset["notes"], note]})
 
 
