@@ -31,11 +31,11 @@ def psi(x: float) -> float:
 
 
 def likeliest_mean(views: Any, sums: Any, sales: Any, mean: float) -> float:
-    """Return the mean of the likeliest prior of sales per click, three steps from the present."""
+    """Return the mean of the likeliest prior of sales per click, by steps from the present."""
     is_rare = mean <= 0.5
     rarer = mean if is_rare else 1.0 - mean
     beta = (1.0 - rarer) / rarer
-    for _ in range(3):
+    for _ in range(10):
         links, total = 0.1, 0.1
         for link in range(len(sales)):
             n = trials_of(views, sums, 1, link)
@@ -44,7 +44,9 @@ def likeliest_mean(views: Any, sums: Any, sales: Any, mean: float) -> float:
                 s = s if is_rare else n - s
                 links += 1
                 total += psi(1 + beta + n) - psi(beta + n - s)
-        beta = links / total
+        before, beta = beta, links / total
+        if abs(beta - before) <= 0.01 * before:
+            break
     return 1 / (1 + beta) if is_rare else beta / (1 + beta)
 
 

@@ -62,8 +62,11 @@ PSEUDO_LINK = 0.1
 
 LARGEST_PRIOR = 0.999
 
-FIT_STEPS = 3
-"""Steps of a fit of a later level, each from the result of the last one."""
+FIT_STEPS, FIT_CHANGE = 10, 0.01
+"""A fit of a later level ends after so many steps, or when a step changes its result by less."""
+
+LARGE = 1e150
+"""Products are turned into logarithms above it; a factor is far less than its square."""
 
 REFIT_GROWTH = 1.02
 """A level is refitted, and all links are recomputed, when its rounds have grown by 2 %."""
@@ -237,14 +240,21 @@ def _likeliest_mean(counts: RateCounts, level: int, mean: float) -> float:
     shape = (1.0 - mean) / mean if counts_hits else mean / (1.0 - mean)
     for _ in range(FIT_STEPS):
         n_links = total = PSEUDO_LINK
+        product = 1.0  # of arguments of logarithms, which are slow: one for many links
         for link in range(len(counts.sales)):
             trials, hits = trials_and_hits(counts, level, link)
             if trials > 0.0:
                 rare = hits if counts_hits else trials - hits
                 after, misses = 1.0 + shape + trials, shape + trials - rare
                 n_links += 1.0
-                total += math.log((after + 0.5) / (misses + 0.5)) - 1.0 / after + 1.0 / misses
-        shape = n_links / total
+                total += (after - misses) / (after * misses)
+                product *= (after + 0.5) / (misses + 0.5)
+                if product > LARGE:
+                    total += math.log(product)
+                    product = 1.0
+        before, shape = shape, n_links / (total + math.log(product))
+        if abs(shape - before) <= FIT_CHANGE * before:
+            break
     rarer = 1.0 / (1.0 + shape)
     return rarer if counts_hits else 1.0 - rarer
 
