@@ -19,6 +19,7 @@ from slotwise.player.page_set import (
 )
 from slotwise.player.player import LinkTotals, Player
 from slotwise.policies import NO_SLOTS, NOBODY, PacedBayes, Policy, QueueTS
+from slotwise.policies.policy import visitors_seen
 from slotwise.problem import Problem
 from slotwise.selection import dense_probabilities, solve
 from tests.unnamed_features import features_of
@@ -102,14 +103,14 @@ def rates_of(player: Player) -> Any:
 
 def test_visitors_seen_have_the_shares_in_which_they_came() -> None:
     player, policy = taught_for_whom(), PacedBayes()
-    visitors = policy.visitors_seen(player.state)
+    visitors = visitors_seen(policy, player.state)
     assert visitors.shape == (64, 2)
     shares = np.bincount(visitors.ravel(), minlength=5) / 64
     seen = player.state.visitors.seen
     np.testing.assert_allclose(shares, seen / seen[:2].sum(), atol=1 / 64)
     assert shares[:2].tolist() == [0.75, 0.25]
-    assert policy.visitors_seen(policy.start(PROBLEM)).shape == (1, 0)
-    nobody_yet = policy.visitors_seen(policy.start(FOR_WHOM))
+    assert visitors_seen(policy, policy.start(PROBLEM)).shape == (1, 0)
+    nobody_yet = visitors_seen(policy, policy.start(FOR_WHOM))
     assert set(nobody_yet.ravel().tolist()) == {0, 1, 2, 3, 4}
 
 

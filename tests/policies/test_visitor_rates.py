@@ -379,7 +379,9 @@ def test_merged_values_are_one_column_of_the_regression() -> None:
             type(form).learn(state, visitor, level, links, NO_SLOTS, ones, ones, outcomes)
     before = form.knowledge(state)
     value, into = 3, 1
-    merged = form.merge_value(before, problem, value, into)
+    assert form.for_visitors is not None
+    assert form.for_visitors.merge_value is not None
+    merged = form.for_visitors.merge_value(before, problem, value, into)
     assert merged is not None
     mapped = np.eye(11)
     mapped[1 + into, 1 + value], mapped[1 + value, 1 + value] = 1.0, 0.0

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.policies import Policy
-from slotwise.policies.policy import Visitor
+from slotwise.policies.policy import ForVisitors, Visitor
 from slotwise.problem import Problem
 from slotwise.selection import Mix, new_mix, set_probabilities
 
@@ -72,7 +72,7 @@ class VisitorPolicy(Policy):
     """Counts, like a policy that learns from counts alone, but by visitor."""
 
     name: ClassVar[str] = "by-visitor"
-    uses_visitors: ClassVar[bool] = True
+    for_visitors: ClassVar[ForVisitors | None] = ForVisitors()
     choose: ClassVar[Any] = staticmethod(choose)
     learn: ClassVar[Any] = staticmethod(learn)
     per_link: ClassVar[frozenset[str]] = frozenset({"views", "clicks"})

@@ -33,6 +33,7 @@ from slotwise.policies.policy import (
     ignore_open,
     is_own,
     rng_of_choice,
+    visitors_seen,
 )
 from slotwise.policies.rest_of_page import fill_slots
 from slotwise.policies.within_rules import choosing_within
@@ -89,7 +90,7 @@ def average_probabilities(
     [0.5, 0.5, 0.5, 0.5]
     """
     n_draws = whole_number("n_draws", n_draws, at_least=1) if policy.samples else 1
-    who = policy.visitors_seen(state) if visitors is None else visitors
+    who = visitors_seen(policy, state) if visitors is None else visitors
     different, counts = np.unique(who, axis=0, return_counts=True)
     total = np.zeros(len(state.mix.sure))
     choose, chosen_by = switching(type(policy).choose), rng_of_choice(policy, rng)
@@ -141,7 +142,7 @@ def play_ahead(
     n_rounds = whole_number("n_rounds", n_rounds, at_least=1)
     kind = type(policy)
     ahead = _copied(policy, problem, state)
-    who = np.ascontiguousarray(policy.visitors_seen(state) if visitors is None else visitors)
+    who = np.ascontiguousarray(visitors_seen(policy, state) if visitors is None else visitors)
     page, probabilities = np.zeros(problem.n_slots, np.int64), np.zeros(problem.n_slots)
     chosen_by, chance = rng_of_choice(policy, rng), chance_of(rng)
     parts: tuple[Any, ...] = ()

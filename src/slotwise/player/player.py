@@ -42,6 +42,7 @@ from slotwise.policies.policy import (
     moved_counts,
     new_counts,
     rng_of_choice,
+    visitors_seen,
 )
 from slotwise.policies.rest_of_page import rest_of_page
 from slotwise.policies.within_rules import choosing_within
@@ -268,7 +269,7 @@ class Player:
     @property
     def uses_visitors(self) -> bool:
         """Whether pages depend on what is known of the visitor."""
-        return self.form.uses_visitors and bool(self.features)
+        return self.form.for_visitors is not None and bool(self.features)
 
     @property
     def takes_counts(self) -> bool:
@@ -385,7 +386,7 @@ class Player:
     ) -> Iterator[Links]:
         """Draw pages for visitors like those seen, each in the order of its slots."""
         nobody = self.features.encode()
-        visitors = self.form.visitors_seen(self._state)
+        visitors = visitors_seen(self.form, self._state)
         if visitors.shape[1] < len(nobody):  # the policy reports no visitors
             visitors = nobody[None]
         for k in range(n_pages):
@@ -671,7 +672,8 @@ class Player:
     @property
     def can_replace_words(self) -> bool:
         """Whether words of open lists may lose their places: the policy can merge values."""
-        return type(self.form).merge_value is not Policy.merge_value
+        of_visitors = self.form.for_visitors
+        return of_visitors is not None and of_visitors.merge_value is not None
 
     def replace_words(self) -> list[tuple[int, int]]:
         """Give words that have become frequent the places of others, which count as rare from now.
@@ -680,10 +682,10 @@ class Player:
         """
         replaced = self.features.replace_words()
         for value, into in replaced:
-            merged = self.form.merge_value(
-                self.form.knowledge(self._state), self.problem, value, into
-            )
-            assert merged is not None  # see `can_replace_words`
+            assert self.form.for_visitors is not None  # see `can_replace_words`
+            assert self.form.for_visitors.merge_value is not None
+            known = self.form.knowledge(self._state)
+            merged = self.form.for_visitors.merge_value(known, self.problem, value, into)
             self.state = self.form.restore(self.problem, merged)
             self.visits[..., into] += self.visits[..., value]
             self.visits[..., value] = 0.0

@@ -21,7 +21,15 @@ import numpy as np
 
 from slotwise.compile import hot, int64, switching
 from slotwise.compile.decorators import LANES
-from slotwise.policies.policy import Feedback, Floats, Knowledge, Links, Policy, Visitor
+from slotwise.policies.policy import (
+    Feedback,
+    Floats,
+    Knowledge,
+    Links,
+    Policy,
+    Visitor,
+    moved_links,
+)
 from slotwise.problem import Problem
 from slotwise.selection.mix import N_OPEN, Mix, new_mix
 from slotwise.selection.passes import sum_below
@@ -146,9 +154,13 @@ class WeightsPolicy(Policy):
         switching(_rebase)(state.weights)
         return state
 
-    def newcomer(self, knowledge: Knowledge) -> Knowledge:
-        """Start a new link at the mean weight of the pool."""
-        logs = knowledge["log_weights"]
+    def move(self, state: Any, problem: Problem, kept: Links) -> Any:
+        """Return a state for a changed pool, where links that join start at the mean weight."""
+        return self.restore(problem, self._moved(state, kept))
+
+    def _moved(self, state: Any, kept: Links) -> Knowledge:
+        """Return the knowledge for other links, of which those that join have the mean weight."""
+        logs, known = state.weights.logs, moved_links(self, state, kept)
         highest = logs.max()
-        mean = highest + np.log(np.mean(np.exp(logs - highest)))
-        return {"log_weights": np.asarray(mean)}
+        known["log_weights"][kept < 0] = highest + np.log(np.mean(np.exp(logs - highest)))
+        return known

@@ -24,7 +24,6 @@ from slotwise.policies.policy import (
     Knowledge,
     Links,
     Visitor,
-    moved_links,
     require_horizon,
     require_no_rate_floors,
 )
@@ -173,7 +172,7 @@ class LExp(WeightsPolicy):
 
     def move(self, state: LExpState, problem: Problem, kept: Links) -> Any:
         """Return a state for a changed pool; the floor of a level keeps its multiplier."""
-        known = moved_links(self, state, kept)
+        known = self._moved(state, kept)
         place_of = {level: k for k, level in enumerate(state.rule.floor_levels.tolist())}
         levels = self.start(problem).rule.floor_levels.tolist()
         before = [place_of.get(level) for level in levels]

@@ -72,6 +72,7 @@ from slotwise.policies.policy import (
     Debt,
     Feedback,
     Floats,
+    ForVisitors,
     Knowledge,
     Links,
     Policy,
@@ -588,6 +589,19 @@ def page_within_at(
             probabilities[link] += rules.probabilities[link] / len(prices)
 
 
+def _visitors_seen(state: PacedBayesState) -> NDArray[np.int64]:
+    """Return visitors with the values that were seen, in the same shares."""
+    visitors = state.visitors
+    if visitors is None:
+        return NOBODY[None]
+    return visitors_like_those_seen(visitors.seen, visitors.layout.feature_of, N_VISITORS)
+
+
+def _merge_value(knowledge: Knowledge, problem: Problem, value: int, into: int) -> Knowledge:
+    """Add the feedback of visitors with one value to that of those with another one."""
+    return merged_value(knowledge, problem.feature_sizes, value, into)
+
+
 @dataclass(frozen=True)
 class PacedBayes(Policy):
     """Paced Bayes: show the links with the largest bounds, at the price of the floor.
@@ -637,7 +651,7 @@ class PacedBayes(Policy):
     at_prices: ClassVar[AtPrices | None] = AtPrices(page_at, page_within_at)
     needs: ClassVar[Any] = Feedback.COUNTS_IN_ORDER
     debt: ClassVar[Debt] = Debt.BALANCE
-    uses_visitors: ClassVar[bool] = True
+    for_visitors: ClassVar[ForVisitors | None] = ForVisitors(_visitors_seen, _merge_value)
     per_link: ClassVar[frozenset[str]] = frozenset(
         {"views", "sums", "sales", "squares"}
         | {"information", "tilt", "waiting", "value_views", "floor_views", "floor_sums"}
@@ -699,13 +713,6 @@ class PacedBayes(Policy):
         """Return the policy with a horizon `n_rounds` ahead."""
         return replace(self, horizon=max(1, round(float(state.evidence.rounds[0]) + n_rounds)))
 
-    def visitors_seen(self, state: PacedBayesState) -> NDArray[np.int64]:
-        """Return visitors with the values that were seen, in the same shares."""
-        visitors = state.visitors
-        if visitors is None:
-            return NOBODY[None]
-        return visitors_like_those_seen(visitors.seen, visitors.layout.feature_of, N_VISITORS)
-
     def knowledge(self, state: PacedBayesState) -> Knowledge:
         """Return what is counted, fitted and owed, and what is known of visitors."""
         known = {name: getattr(state.evidence, name).copy() for name in COUNTED}
@@ -744,12 +751,6 @@ class PacedBayes(Policy):
             take_known(state.visitors, {**knowledge, "missing": knowledge["segment_missing"]})
         switching(refresh)(state)
         return state
-
-    def merge_value(
-        self, knowledge: Knowledge, problem: Problem, value: int, into: int
-    ) -> Knowledge:
-        """Add the feedback of visitors with one value to that of those with another one."""
-        return merged_value(knowledge, problem.feature_sizes, value, into)
 
     def move(self, state: PacedBayesState, problem: Problem, kept: Links) -> State:
         """Return a state for a changed pool, with the prices of its floors there.

@@ -78,6 +78,23 @@ class AtPrices(NamedTuple):
     page_within: Any
 
 
+def _nobody_seen(_state: Any) -> NDArray[np.int64]:
+    return NOBODY[None]
+
+
+class ForVisitors(NamedTuple):
+    """What a policy that reads visitors can do beyond `choose` and `learn`.
+
+    `seen(state)` returns visitors like those the state has seen, a row each.
+    `merge_value(knowledge, problem, value, into)` returns the knowledge as if visitors with one
+    feature value had had another one: both are places of values of one feature, and `value` is then
+    free for other visitors. Without it, words of open lists keep their places.
+    """
+
+    seen: Callable[[Any], NDArray[np.int64]] = _nobody_seen
+    merge_value: Callable[[Knowledge, Problem, int, int], Knowledge] | None = None
+
+
 PARAMETERS = {
     "choose": ("state", "visitor", "rng"),
     "learn": (
@@ -228,9 +245,10 @@ class Policy:
     """The `Feedback` it needs."""
     per_link: ClassVar[frozenset[str]] = frozenset()
     """Names of the knowledge whose last axis has one entry per link."""
-    uses_visitors: ClassVar[bool] = False
-    """Whether `choose` or `learn` reads the visitor: then it is given every visitor's features
-    where the problem has some. A policy that does not declare it may get an empty visitor."""
+    for_visitors: ClassVar[ForVisitors | None] = None
+    """Set, for example to `ForVisitors()`, where `choose` or `learn` reads the visitor: then it is
+    given every visitor's features where the problem has some. Without it a policy may get an empty
+    visitor."""
     keeps_floor: ClassVar[bool] = True
     """Whether the policy tries to keep the click floor at all."""
     debt: ClassVar[Debt] = Debt.NONE
@@ -298,35 +316,12 @@ class Policy:
         """
         raise NotImplementedError(_lacks(type(self), "restore"))
 
-    def newcomer(self, knowledge: Knowledge) -> Knowledge:
-        """Return the per-link knowledge with which a link that joins a running pool starts."""
-        names = self.per_link & knowledge.keys()
-        return {name: np.zeros(knowledge[name].shape[:-1]) for name in names}
-
     def move(self, state: Any, problem: Problem, kept: Links) -> State:
-        """Return a state for a changed pool, where `kept[i]` is the old place of link i or -1."""
+        """Return a state for a changed pool, where `kept[i]` is the old place of link i or -1.
+
+        Links that join start with zeros in all that is known by link.
+        """
         return self.restore(problem, moved_links(self, state, kept))
-
-    def merge_value(
-        self,
-        knowledge: Knowledge,  # noqa: ARG002 - overridden by some
-        problem: Problem,  # noqa: ARG002
-        value: int,  # noqa: ARG002
-        into: int,  # noqa: ARG002
-    ) -> Knowledge | None:
-        """Return the knowledge as if visitors with one feature value had had another one.
-
-        Both are places of values of one feature; `value` is then free for other visitors. None for
-        a policy that does not support it: words of open lists then keep their places.
-        """
-        return None
-
-    def visitors_seen(self, state: Any) -> NDArray[np.int64]:  # noqa: ARG002 - overridden by some
-        """Return visitors like those the state has seen, a row each.
-
-        One without known features for policies that do not distinguish visitors.
-        """
-        return NOBODY[None]
 
     def estimates(self, state: Any) -> Estimates | None:  # noqa: ARG002 - overridden by some
         """Return the inputs of the floor program, or None for policies that do not solve it."""
@@ -338,12 +333,23 @@ def rng_of_choice(policy: type[Policy] | Policy, rng: np.random.Generator) -> An
     return rng if policy.samples else None
 
 
+def visitors_seen(policy: Policy, state: Any) -> NDArray[np.int64]:
+    """Return visitors like those a state has seen, a row each.
+
+    One without known features for policies that do not distinguish visitors.
+    """
+    return NOBODY[None] if policy.for_visitors is None else policy.for_visitors.seen(state)
+
+
 def moved_links(policy: Policy, state: Any, kept: Links) -> Knowledge:
-    """Return the knowledge for other links; `kept[i]` is the old place of link i or -1."""
+    """Return the knowledge for other links; `kept[i]` is the old place of link i or -1.
+
+    Links that join start with zeros.
+    """
     knowledge = policy.knowledge(state)
     stays = kept >= 0
-    for name, fresh in policy.newcomer(knowledge).items():
-        moved = np.repeat(fresh[..., None], len(kept), axis=-1)
+    for name in policy.per_link & knowledge.keys():
+        moved = np.zeros((*knowledge[name].shape[:-1], len(kept)))
         moved[..., stays] = knowledge[name][..., kept[stays]]
         knowledge[name] = moved
     return knowledge

@@ -476,13 +476,12 @@ class PolicyContract:
         player.policy = self.make_policy(changed)
         moved = player.move(changed, LinkPool(links))
         after, form = moved.knowledge().arrays, moved.form
-        fresh = form.newcomer(before)
         for name in form.per_link & before.keys():
             np.testing.assert_array_equal(
                 after[name][..., kept >= 0], before[name][..., kept[kept >= 0]], err_msg=name
             )
-            for joined in np.flatnonzero(kept < 0):
-                np.testing.assert_array_equal(after[name][..., joined], fresh[name], err_msg=name)
+            first, second = after[name][..., kept < 0].T
+            np.testing.assert_array_equal(first, second, err_msg=name)
         for name in before.keys() - form.per_link - self.refitted_knowledge:
             np.testing.assert_array_equal(after[name], before[name], err_msg=name)
         assert self.choose(moved).sum() == pytest.approx(3.0, abs=1e-9)

@@ -130,7 +130,7 @@ def needs_rounds(pool: Pool) -> bool:
     policy that needs only counts learns the same from them, unless slots or visitors differ.
     """
     form = pool.policy()
-    is_told = form.uses_visitors and bool(pool.settings.features)
+    is_told = form.for_visitors is not None and bool(pool.settings.features)
     return form.needs is not Feedback.COUNTS or bool(slots_of(pool)) or is_told
 
 
