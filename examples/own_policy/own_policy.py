@@ -46,8 +46,9 @@ def choose(state, visitor, rng):
 
 
 @compiled
-def learn(state, visitor, level, links, slots, probabilities, views, outcomes):
+def learn(state, visitor, level, feedback):
     """Count."""
+    links, views, outcomes = feedback.links, feedback.views, feedback.outcomes
     for k in range(len(links)):
         state.counts.views[level, links[k]] += views[k]
         state.counts.sums[level, links[k]] += outcomes[k]

@@ -18,7 +18,7 @@ from slotwise.player.page_set import (
     set_open_views,
 )
 from slotwise.player.player import LinkTotals, Player
-from slotwise.policies import NO_SLOTS, NOBODY, PacedBayes, Policy, QueueTS
+from slotwise.policies import NO_SLOTS, NOBODY, LinkFeedback, PacedBayes, Policy, QueueTS
 from slotwise.policies.policy import visitors_seen
 from slotwise.problem import Problem
 from slotwise.selection import dense_probabilities, solve
@@ -91,7 +91,10 @@ def taught_for_whom(problem: Problem = FOR_WHOM, n_rounds: int = 1_200) -> Playe
         for level in range(2):
             outcomes = 0.5**level * clicks
             PacedBayes.learn(
-                player.state, visitor, level, shown, NO_SLOTS, certain, certain, outcomes
+                player.state,
+                visitor,
+                level,
+                LinkFeedback(shown, NO_SLOTS, certain, certain, outcomes),
             )
     return player
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.compile import switching
-from slotwise.policies import Policy
+from slotwise.policies import LinkFeedback, Policy
 from slotwise.policies.policy import NO_SLOTS, NOBODY
 from slotwise.problem import Problem
 from slotwise.selection import dense_probabilities, draw_page
@@ -51,8 +51,8 @@ def draw(state: Any, n_slots: int, rng: np.random.Generator) -> tuple[Links, Flo
 def learn_page(policy: Policy, state: Any, page: Page) -> None:
     once = np.ones(len(page.shown))
     learn = switching(type(policy).learn)
-    learn(state, NOBODY, 0, page.shown, NO_SLOTS, page.chances, once, page.clicks)
-    learn(state, NOBODY, 1, page.shown, NO_SLOTS, page.chances, once, page.revenue)
+    learn(state, NOBODY, 0, LinkFeedback(page.shown, NO_SLOTS, page.chances, once, page.clicks))
+    learn(state, NOBODY, 1, LinkFeedback(page.shown, NO_SLOTS, page.chances, once, page.revenue))
 
 
 def play_both(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from slotwise.errors import InvalidInput
-from slotwise.policies import ConUCB
+from slotwise.policies import ConUCB, LinkFeedback
 from slotwise.policies.policy import NO_SLOTS, NOBODY
 from slotwise.problem import Problem
 from slotwise.selection import dense_probabilities
@@ -22,8 +22,12 @@ POLICY = ConUCB(gamma_scale=GAMMA / paper_gamma(3, 100, 0.01), failure_probabili
 
 def see(state: Any, link: int, clicked: float, revenue: float) -> None:
     once = np.ones(1)
-    POLICY.learn(state, NOBODY, 0, np.array([link]), NO_SLOTS, once, once, np.array([clicked]))
-    POLICY.learn(state, NOBODY, 1, np.array([link]), NO_SLOTS, once, once, np.array([revenue]))
+    POLICY.learn(
+        state, NOBODY, 0, LinkFeedback(np.array([link]), NO_SLOTS, once, once, np.array([clicked]))
+    )
+    POLICY.learn(
+        state, NOBODY, 1, LinkFeedback(np.array([link]), NO_SLOTS, once, once, np.array([revenue]))
+    )
 
 
 def choose(state: Any) -> list[float]:
@@ -89,10 +93,14 @@ def test_the_printed_width_keeps_every_bound_at_one() -> None:
     state: Any = ConUCB(horizon=50_000).start(Problem(n_links=271, n_slots=15))
     once = np.ones(1)
     for _ in range(3_000):  # 2 gamma = 3,328 views
-        ConUCB.learn(state, NOBODY, 0, np.array([4]), NO_SLOTS, once, once, np.zeros(1))
+        ConUCB.learn(
+            state, NOBODY, 0, LinkFeedback(np.array([4]), NO_SLOTS, once, once, np.zeros(1))
+        )
     assert state.program.clicks[4] == 1.0
     for _ in range(400):
-        ConUCB.learn(state, NOBODY, 0, np.array([4]), NO_SLOTS, once, once, np.zeros(1))
+        ConUCB.learn(
+            state, NOBODY, 0, LinkFeedback(np.array([4]), NO_SLOTS, once, once, np.zeros(1))
+        )
     assert state.program.clicks[4] < 1.0
 
 

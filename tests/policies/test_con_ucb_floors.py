@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from slotwise.compile import switching
 from slotwise.errors import InvalidInput
-from slotwise.policies import ConUCB, Policy
+from slotwise.policies import ConUCB, LinkFeedback, Policy
 from slotwise.policies.con_ucb_floors import ConUCBFloors
 from slotwise.policies.policy import NO_SLOTS, NOBODY
 from slotwise.problem import Problem
@@ -87,7 +87,10 @@ def played(problem: Problem, n_rounds: int, gamma_scale: float) -> tuple[Any, Fl
         for level in range(problem.n_levels):
             alive = alive * (rng.random(problem.n_slots) < conditional[level, shown])
             switching(type(policy).learn)(
-                state, NOBODY, level, shown, NO_SLOTS, chances, np.ones(problem.n_slots), alive
+                state,
+                NOBODY,
+                level,
+                LinkFeedback(shown, NO_SLOTS, chances, np.ones(problem.n_slots), alive),
             )
     return state, rates
 
@@ -145,8 +148,12 @@ def test_floors_out_of_reach_are_missed_by_the_same_part() -> None:
     problem = Problem(2, 1, levels=LEVELS[:2], floors={"click": 0.9, "cart": 0.9}, horizon=100)
     state: Any = ConUCBFloors(gamma_scale=1e-4).start(problem)
     links, many = np.array([0, 1]), np.full(2, 1e6)
-    ConUCBFloors.learn(state, NOBODY, 0, links, NO_SLOTS, np.ones(2), many, many * [0.9, 0.3])
-    ConUCBFloors.learn(state, NOBODY, 1, links, NO_SLOTS, np.ones(2), many, many * [0.0, 0.3])
+    ConUCBFloors.learn(
+        state, NOBODY, 0, LinkFeedback(links, NO_SLOTS, np.ones(2), many, many * [0.9, 0.3])
+    )
+    ConUCBFloors.learn(
+        state, NOBODY, 1, LinkFeedback(links, NO_SLOTS, np.ones(2), many, many * [0.0, 0.3])
+    )
     ConUCBFloors.choose(state, NOBODY, np.random.default_rng(1))
     # all of link 1: each floor reaches 0.3; any of link 0 lowers the carts
     assert dense_probabilities(state.mix) == pytest.approx([0.0, 1.0], abs=1e-3)
@@ -157,7 +164,9 @@ def test_rewards_weigh_the_levels() -> None:
     state: Any = ConUCBFloors(gamma_scale=1e-6).start(problem)
     links, many = np.arange(3), np.full(3, 1e6)
     for level, rates in enumerate(([0.9, 0.5, 0.6], [0.5, 0.5, 0.5], [0.0, 0.1, 0.3])):
-        ConUCBFloors.learn(state, NOBODY, level, links, NO_SLOTS, np.ones(3), many, many * rates)
+        ConUCBFloors.learn(
+            state, NOBODY, level, LinkFeedback(links, NO_SLOTS, np.ones(3), many, many * rates)
+        )
     ConUCBFloors.choose(state, NOBODY, np.random.default_rng(1))
     assert dense_probabilities(state.mix).tolist() == [0.0, 0.0, 1.0]  # 0.45, 0.35, 0.6
 
@@ -168,11 +177,9 @@ def test_one_level_maximises_its_clicks() -> None:
         state,
         NOBODY,
         0,
-        np.arange(3),
-        NO_SLOTS,
-        np.ones(3),
-        np.full(3, 1e7),
-        np.array([1e6, 3e6, 2e6]),
+        LinkFeedback(
+            np.arange(3), NO_SLOTS, np.ones(3), np.full(3, 1e7), np.array([1e6, 3e6, 2e6])
+        ),
     )
     ConUCBFloors.choose(state, NOBODY, np.random.default_rng(1))
     assert dense_probabilities(state.mix).tolist() == [0.0, 1.0, 0.0]

@@ -10,7 +10,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from slotwise.policies import CUCB, POLICIES, ConUCB, FixedMix, LExp, Policy, Uniform, make_policy
+from slotwise.policies import (
+    CUCB,
+    POLICIES,
+    ConUCB,
+    FixedMix,
+    LExp,
+    LinkFeedback,
+    Policy,
+    Uniform,
+    make_policy,
+)
 from slotwise.policies.policy import CountingPolicy, Counts, Visitor, new_counts
 from slotwise.problem import Problem
 from slotwise.selection import Mix, new_mix
@@ -85,16 +95,8 @@ def choose_popular(state: PopularState, visitor: Visitor, rng: np.random.Generat
     state.mix.sizes[:] = 0, len(weights), 0, 0
 
 
-def count(
-    state: PopularState,
-    visitor: Visitor,
-    level: int,
-    links: Links,
-    slots: Links,
-    probabilities: Floats,
-    views: Floats,
-    outcomes: Floats,
-) -> None:
+def count(state: PopularState, visitor: Visitor, level: int, feedback: LinkFeedback) -> None:
+    links, views, outcomes = feedback.links, feedback.views, feedback.outcomes
     np.add.at(state.counts.views[level], links, views)
     np.add.at(state.counts.sums[level], links, outcomes)
 
@@ -171,17 +173,10 @@ class CUCBWithAClaim(CUCB):
 
 
 def count_and_fade(
-    state: PopularState,
-    visitor: Visitor,
-    level: int,
-    links: Links,
-    slots: Links,
-    probabilities: Floats,
-    views: Floats,
-    outcomes: Floats,
+    state: PopularState, visitor: Visitor, level: int, feedback: LinkFeedback
 ) -> None:
     state.counts.sums[level] *= 0.9
-    count(state, visitor, level, links, slots, probabilities, views, outcomes)
+    count(state, visitor, level, feedback)
 
 
 class Fading(Popular):

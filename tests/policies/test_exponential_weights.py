@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from slotwise.compile import compiled_first, hot
 from slotwise.compile.decorators import LANES
 from slotwise.errors import InvalidInput
-from slotwise.policies import Exp3M, LExp, Policy
+from slotwise.policies import Exp3M, LExp, LinkFeedback, Policy
 from slotwise.policies.exponential_weights import new_weights
 from slotwise.policies.policy import NO_SLOTS, NOBODY
 from slotwise.problem import Problem
@@ -146,7 +146,10 @@ def test_what_a_page_teaches_is_right_on_average(policy: Policy) -> None:
             np.testing.assert_array_equal(probabilities, chances[shown])
             taught: Any = policy.restore(problem, policy.knowledge(state))
             type(policy).learn(
-                taught, NOBODY, 1, shown, NO_SLOTS, probabilities, np.ones(3), REVENUE[shown]
+                taught,
+                NOBODY,
+                1,
+                LinkFeedback(shown, NO_SLOTS, probabilities, np.ones(3), REVENUE[shown]),
             )
             growth = policy.knowledge(taught)["log_weights"] - before
             expected = np.zeros(6)
@@ -168,10 +171,14 @@ def test_capped_links_keep_their_weight(policy: Policy) -> None:
     assert 0 in capped
     before = policy.knowledge(state)["log_weights"]
     shown = np.concatenate([capped[:1], others])
-    type(policy).learn(state, NOBODY, 0, shown, NO_SLOTS, chances[shown], np.ones(3), CLICKS[shown])
-    type(policy).learn(state, NOBODY, 0, shown, NO_SLOTS, chances[shown], np.ones(3), CLICKS[shown])
     type(policy).learn(
-        state, NOBODY, 1, shown, NO_SLOTS, chances[shown], np.ones(3), REVENUE[shown]
+        state, NOBODY, 0, LinkFeedback(shown, NO_SLOTS, chances[shown], np.ones(3), CLICKS[shown])
+    )
+    type(policy).learn(
+        state, NOBODY, 0, LinkFeedback(shown, NO_SLOTS, chances[shown], np.ones(3), CLICKS[shown])
+    )
+    type(policy).learn(
+        state, NOBODY, 1, LinkFeedback(shown, NO_SLOTS, chances[shown], np.ones(3), REVENUE[shown])
     )
     after = policy.knowledge(state)["log_weights"]
     assert after[capped].tolist() == before[capped].tolist()
@@ -185,18 +192,18 @@ def test_the_multiplier_by_hand() -> None:
     assert state.rule.step == pytest.approx(1 / 110)
     shown, half, once = np.array([1, 3]), np.full(2, 0.5), np.ones(2)
     # no clicks: lambda = 0 - (0 - 1.5) / 110
-    BY_HAND.learn(state, NOBODY, 0, shown, NO_SLOTS, half, once, np.zeros(2))
+    BY_HAND.learn(state, NOBODY, 0, LinkFeedback(shown, NO_SLOTS, half, once, np.zeros(2)))
     assert state.multiplier[0] == pytest.approx(1.5 / 110)
     assert BY_HAND.knowledge(state)["log_weights"].tolist() == [0.0] * 4
     # one click: the weight grows at the old lambda; then the page had 1 / 0.8 = 1.25 clicks
-    BY_HAND.learn(state, NOBODY, 0, shown, NO_SLOTS, half, once, np.array([1.0, 0.0]))
+    BY_HAND.learn(state, NOBODY, 0, LinkFeedback(shown, NO_SLOTS, half, once, np.array([1.0, 0.0])))
     grown = (1.5 / 110) * (1.0 / 0.5) / 110
     assert BY_HAND.knowledge(state)["log_weights"].tolist() == pytest.approx([0, grown, 0, 0])
     after = (1 - 0.2 / 110) * (1.5 / 110) - (1.25 - 1.5) / 110
     assert state.multiplier[0] == pytest.approx(after)
     # more clicks than the floor for long enough: back to zero and never below
     for _ in range(10):
-        BY_HAND.learn(state, NOBODY, 0, shown, NO_SLOTS, half, once, np.ones(2))
+        BY_HAND.learn(state, NOBODY, 0, LinkFeedback(shown, NO_SLOTS, half, once, np.ones(2)))
     assert state.multiplier[0] == 0.0
 
 
@@ -204,7 +211,10 @@ def test_the_multiplier_stays_in_its_run() -> None:
     problem = Problem(n_links=4, n_slots=2, click_floor=1.5)
     first: Any = BY_HAND.start(problem)
     BY_HAND.learn(
-        first, NOBODY, 0, np.array([0, 1]), NO_SLOTS, np.full(2, 0.5), np.ones(2), np.zeros(2)
+        first,
+        NOBODY,
+        0,
+        LinkFeedback(np.array([0, 1]), NO_SLOTS, np.full(2, 0.5), np.ones(2), np.zeros(2)),
     )
     second: Any = BY_HAND.start(problem)
     assert first.multiplier[0] > 0.0

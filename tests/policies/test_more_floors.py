@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from slotwise.errors import InvalidInput
-from slotwise.policies import POLICIES, FixedMix, LExp, Policy, make_policy
+from slotwise.policies import POLICIES, FixedMix, LExp, LinkFeedback, Policy, make_policy
 from slotwise.policies.policy import KEEP_RATES, NO_SLOTS, NOBODY, WEIGH_LEVELS
 from slotwise.problem import Problem
 
@@ -89,11 +89,11 @@ def test_lexp_has_a_multiplier_a_floor() -> None:
     assert two.rule.step == pytest.approx(gamma * delta * 5 / ((delta + 2 * 5) * 40))
     page = np.arange(5), NO_SLOTS, np.full(5, 0.125), np.ones(5)
     nothing, all_clicked = np.zeros(5), np.ones(5)
-    policy.learn(two, NOBODY, 0, *page, all_clicked)
-    policy.learn(two, NOBODY, 1, *page, nothing)
+    policy.learn(two, NOBODY, 0, LinkFeedback(*page, all_clicked))
+    policy.learn(two, NOBODY, 1, LinkFeedback(*page, nothing))
     # 5 clicks are enough; no cart raises the price of carts by one step of the whole floor
     assert two.multiplier.tolist() == pytest.approx([0.0, two.rule.step * 1.0])
     before = two.weights.logs.copy()
-    policy.learn(two, NOBODY, 1, *page, all_clicked)
+    policy.learn(two, NOBODY, 1, LinkFeedback(*page, all_clicked))
     priced = two.rule.step * (two.rule.step * 1.0) / 0.125
     assert (two.weights.logs - before)[:5].tolist() == pytest.approx([priced] * 5)

@@ -10,7 +10,7 @@ import pytest
 
 from slotwise.compile import switching
 from slotwise.environments import BernoulliLinks, LateFeedback, SegmentLinks
-from slotwise.policies import NOBODY, ConUCB, PacedBayes, Policy, QueueTS
+from slotwise.policies import NOBODY, ConUCB, LinkFeedback, PacedBayes, Policy, QueueTS
 from slotwise.policies.link_rates import prior_mean
 from slotwise.policies.policy import NO_SLOTS, ignore_open
 from slotwise.problem import Problem
@@ -34,7 +34,9 @@ def play(policy: PacedBayes, problem: Problem, n_rounds: int) -> Any:
         rates = 0.02 + 0.5 * links / problem.n_links
         clicks = (rng.random(problem.n_slots) < rates).astype(float)
         for level, outcomes in enumerate((clicks, 0.3 * clicks)):
-            switching(PacedBayes.learn)(state, NOBODY, level, links, NO_SLOTS, ones, ones, outcomes)
+            switching(PacedBayes.learn)(
+                state, NOBODY, level, LinkFeedback(links, NO_SLOTS, ones, ones, outcomes)
+            )
     return state
 
 
@@ -178,7 +180,9 @@ def learned(policy: Policy, problem: Problem) -> Any:
     for level in range(problem.n_levels):
         outcomes = 20.0 * np.linspace(0.1, 0.6, problem.n_links) * 0.5**level
         links = np.arange(problem.n_links)
-        type(policy).learn(state, NOBODY, level, links, NO_SLOTS, ones, 20.0 * ones, outcomes)
+        type(policy).learn(
+            state, NOBODY, level, LinkFeedback(links, NO_SLOTS, ones, 20.0 * ones, outcomes)
+        )
     return state
 
 

@@ -17,6 +17,7 @@ from slotwise import BernoulliLinks, PacedBayes, Problem, simulate
 from slotwise.compile import switching
 from slotwise.environments.datasets import ads_recipe
 from slotwise.errors import InvalidInput
+from slotwise.policies import LinkFeedback
 from slotwise.policies.bound import score_boosted, score_links
 from slotwise.policies.change_detection import LOG_FACTOR
 from slotwise.policies.link_rates import UNIT, prior_mean, refit_pool
@@ -171,11 +172,11 @@ def play(state: object, n_rounds: int, scale: float = 1.0, delay: int = 0) -> li
         pages.append(sorted(shown.tolist()))
         clicks = (visitors.random(3) < rates[shown]).astype(float)
         revenue = clicks * (visitors.random(3) < 0.3) * np.where(shown % 2, 1.0, 0.25) * scale
-        LEARN(state, NOBODY, 0, shown, NO_SLOTS, probabilities, ones, clicks)
+        LEARN(state, NOBODY, 0, LinkFeedback(shown, NO_SLOTS, probabilities, ones, clicks))
         waiting.append((shown.copy(), revenue))
         if len(waiting) > delay:
             links, amounts = waiting.pop(0)
-            LEARN(state, NOBODY, 1, links, NO_SLOTS, probabilities, ones, amounts)
+            LEARN(state, NOBODY, 1, LinkFeedback(links, NO_SLOTS, probabilities, ones, amounts))
     return pages
 
 
@@ -197,12 +198,12 @@ def test_scores_are_those_of_the_formula(delay: int) -> None:
         place = shown if t < 300 else 9 - shown
         clicks = (visitors.random(3) < 0.08 * (1 + place)).astype(float)
         revenue = clicks * np.round(visitors.random(3), 1)
-        LEARN(state, NOBODY, 0, shown, NO_SLOTS, probabilities, ones, clicks)
+        LEARN(state, NOBODY, 0, LinkFeedback(shown, NO_SLOTS, probabilities, ones, clicks))
         twin.learn_clicks(shown, clicks)
         waiting.append((shown.copy(), revenue))
         if len(waiting) > delay:
             links, amounts = waiting.pop(0)
-            LEARN(state, NOBODY, 1, links, NO_SLOTS, probabilities, ones, amounts)
+            LEARN(state, NOBODY, 1, LinkFeedback(links, NO_SLOTS, probabilities, ones, amounts))
             twin.learn_revenue(links, amounts)
     assert twin.n_changes == 1
 
@@ -217,7 +218,7 @@ def test_another_currency_gives_the_same_pages(scale: float) -> None:
         for k in range(30):
             links = (k + np.arange(3)) % 10
             for level, outcomes in enumerate((ones, 0.5 * unit * ones)):
-                LEARN(state, NOBODY, level, links, NO_SLOTS, ones, ones, outcomes)
+                LEARN(state, NOBODY, level, LinkFeedback(links, NO_SLOTS, ones, ones, outcomes))
         pages.append(play(state, 1_000, unit))
     assert pages[0] == pages[1]
 
@@ -249,8 +250,8 @@ def test_links_that_never_sell_do_not_lower_what_others_are_expected_to_earn(sol
     clicks = np.where(links < 4, 500.0, 20.0)
     revenue = np.where(links < 4, 0.0, sold * 20.0)
     for _ in range(4):
-        LEARN(state, NOBODY, 0, links, NO_SLOTS, np.ones(12), views, clicks)
-        LEARN(state, NOBODY, 1, links, NO_SLOTS, np.ones(12), views, revenue)
+        LEARN(state, NOBODY, 0, LinkFeedback(links, NO_SLOTS, np.ones(12), views, clicks))
+        LEARN(state, NOBODY, 1, LinkFeedback(links, NO_SLOTS, np.ones(12), views, revenue))
     n_clicks, n_sales = state.evidence.sums
     expected = likeliest_prior(n_clicks, n_sales)
     assert expected > 3.0 * n_sales.sum() / n_clicks.sum()
@@ -282,7 +283,7 @@ def clicks_come(state: Any, per_page: float, n_pages: int) -> None:
     """Let two links of one page be clicked alike, `per_page` clicks a page."""
     links, ones = np.arange(2), np.ones(2)
     for _ in range(n_pages):
-        LEARN(state, NOBODY, 0, links, NO_SLOTS, ones, ones, ones * per_page / 2)
+        LEARN(state, NOBODY, 0, LinkFeedback(links, NO_SLOTS, ones, ones, ones * per_page / 2))
 
 
 def test_links_that_have_changed_are_learned_again() -> None:
@@ -340,7 +341,7 @@ def test_counts_from_elsewhere_are_no_change() -> None:
     for link, n_clicks in enumerate([30_000.0, 20_000.0, 1_000.0, 0.0]):
         one, views = np.array([link]), np.array([100_000.0])
         clicks = np.array([n_clicks])
-        LEARN(state, NOBODY, 0, one, NO_SLOTS, np.ones(1), views, clicks)
+        LEARN(state, NOBODY, 0, LinkFeedback(one, NO_SLOTS, np.ones(1), views, clicks))
     assert state.evidence.views[0].tolist() == [100_000.0] * 4
 
 
@@ -357,7 +358,7 @@ def test_a_surplus_is_spent_and_only_part_of_it_remembered() -> None:
     state, links = PacedBayes().start(problem), np.arange(2)
     ones = np.ones(2)
     for _ in range(100):
-        LEARN(state, NOBODY, 0, links, NO_SLOTS, ones, ones, ones)
+        LEARN(state, NOBODY, 0, LinkFeedback(links, NO_SLOTS, ones, ones, ones))
     assert state.floors.owed[0] == pytest.approx(-4 * math.sqrt(0.5 * 100))
     CHOOSE(state, NOBODY, np.random.default_rng(1))
     assert state.floors.worth[0] == 0.0  # clicks cost nothing while the surplus lasts
@@ -368,11 +369,11 @@ def test_a_batch_counts_as_many_sales_of_the_mean_size_as_make_its_total() -> No
     state, ones, links = PacedBayes().start(problem), np.ones(2), np.arange(4)
     for _ in range(100):
         for level, outcomes in enumerate((ones, 0.125 * ones)):
-            LEARN(state, NOBODY, level, links[:2], NO_SLOTS, ones, ones, outcomes)
+            LEARN(state, NOBODY, level, LinkFeedback(links[:2], NO_SLOTS, ones, ones, outcomes))
     assert state.pool.amounts[UNIT] == 0.125
     views = np.full(4, 1_000.0)
-    LEARN(state, NOBODY, 0, links, NO_SLOTS, np.ones(4), views, views)
-    LEARN(state, NOBODY, 1, links, NO_SLOTS, np.ones(4), views, np.full(4, 5.0))
+    LEARN(state, NOBODY, 0, LinkFeedback(links, NO_SLOTS, np.ones(4), views, views))
+    LEARN(state, NOBODY, 1, LinkFeedback(links, NO_SLOTS, np.ones(4), views, np.full(4, 5.0)))
     assert state.evidence.sales.tolist() == [140.0, 140.0, 40.0, 40.0]
 
 
@@ -415,7 +416,7 @@ def test_several_floors_are_kept() -> None:
         outcome = ones.copy()
         for level in range(3):
             outcome *= rng.random(2) < rates[level, shown]
-            LEARN(state, NOBODY, level, shown, NO_SLOTS, probabilities, ones, outcome)
+            LEARN(state, NOBODY, level, LinkFeedback(shown, NO_SLOTS, probabilities, ones, outcome))
             brought[level] += outcome.sum()
     assert brought[0] >= 0.5 * 5_000 - 50
     assert brought[1] >= 0.1 * 5_000 - 25
@@ -436,7 +437,12 @@ def widths_after(n_rounds: int, horizon: int | None) -> list[float]:
         shown = np.array([k % 6, (k + 1) % 6])
         clicks = np.array([float(k % 3 == 0), 0.0])
         for level, outcomes in enumerate((clicks, 0.5 * clicks)):
-            LEARN(state, NOBODY, level, shown, NO_SLOTS, np.ones(2), np.ones(2), outcomes)
+            LEARN(
+                state,
+                NOBODY,
+                level,
+                LinkFeedback(shown, NO_SLOTS, np.ones(2), np.ones(2), outcomes),
+            )
     CHOOSE(state, NOBODY, np.random.default_rng(1))
     widths: list[float] = state.posterior.width.tolist()
     return widths
@@ -463,7 +469,9 @@ def test_planning_for_rounds_to_come_equals_a_horizon() -> None:
         for level, outcomes in enumerate((clicks, 0.5 * clicks)):
             empty = np.zeros(0, np.int64)
             ones = np.ones(4)
-            policy.learn(state, NOBODY, level, links, empty, 0.1 * ones, ones, outcomes)
+            policy.learn(
+                state, NOBODY, level, LinkFeedback(links, empty, 0.1 * ones, ones, outcomes)
+            )
     known = policy.knowledge(state)
 
     def scores(of: PacedBayes, n_rounds: float) -> list[float]:
@@ -487,8 +495,10 @@ def test_a_boost_multiplies_what_a_link_earns_alone(worth: list[float], factor: 
         shown, drawn_with = np.array([0, 1]), np.ones(2)
         draw_page(state.mix, rng, shown, drawn_with)
         for level in range(2):
-            came = 0.5**level * (rng.random(2) < 0.5)
-            PacedBayes.learn(state, NOBODY, level, shown, NO_SLOTS, drawn_with, np.ones(2), came)
+            came = 0.5**level * (rng.random(2) < 0.5).astype(np.float64)
+            PacedBayes.learn(
+                state, NOBODY, level, LinkFeedback(shown, NO_SLOTS, drawn_with, np.ones(2), came)
+            )
     PacedBayes.choose(state, NOBODY, rng)
     posterior, plain, boost = state.posterior, np.zeros(4), np.array([1.0, 3.0, 1.0, 3.0])
     score_links(posterior, np.array(worth), plain, np.zeros(4))

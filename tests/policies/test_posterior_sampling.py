@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.stats import beta, kstest
 
 from slotwise.player.page_set import average_probabilities
-from slotwise.policies import CUCB, QueueTS
+from slotwise.policies import CUCB, LinkFeedback, QueueTS
 from slotwise.policies.policy import NO_SLOTS, NOBODY
 from slotwise.policies.posterior import (
     MOST_ABOVE,
@@ -130,10 +130,16 @@ def test_revenue_that_is_late_counts_by_the_views_that_settled() -> None:
     policy = QueueTS()
     state: Any = policy.start(Problem(3, 1))
     QueueTS.learn(
-        state, NOBODY, 0, np.array([1]), NO_SLOTS, np.ones(1), np.array([40.0]), np.array([20.0])
+        state,
+        NOBODY,
+        0,
+        LinkFeedback(np.array([1]), NO_SLOTS, np.ones(1), np.array([40.0]), np.array([20.0])),
     )
     QueueTS.learn(
-        state, NOBODY, 1, np.array([1]), NO_SLOTS, np.ones(1), np.array([10.0]), np.array([2.0])
+        state,
+        NOBODY,
+        1,
+        LinkFeedback(np.array([1]), NO_SLOTS, np.ones(1), np.array([10.0]), np.array([2.0])),
     )
     QueueTS.choose(state, NOBODY, np.random.default_rng(1))
     # 10 of 40 views are settled: of their 5 clicks 2 brought revenue

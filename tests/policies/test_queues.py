@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from slotwise.policies import QueueTS
+from slotwise.policies import LinkFeedback, QueueTS
 from slotwise.policies.policy import NO_SLOTS, NOBODY
 from slotwise.problem import Problem
 from tests.policies.playing import Visitors, draw, learn_page
@@ -57,10 +57,14 @@ def test_several_floors_have_a_queue_each() -> None:
     state: Any = policy.start(problem)
     once, shown = np.ones(2), np.array([1, 4])
     for level, outcomes in enumerate(([0.0, 0.0], [0.0, 0.0], [0.0, 0.0])):
-        QueueTS.learn(state, NOBODY, level, shown, NO_SLOTS, once, once, np.array(outcomes))
+        QueueTS.learn(
+            state, NOBODY, level, LinkFeedback(shown, NO_SLOTS, once, once, np.array(outcomes))
+        )
     assert policy.knowledge(state)["queue"].tolist() == [0.5, 0.25, 0.0]
     for level, outcomes in enumerate(([1.0, 1.0], [1.0, 1.0], [0.0, 0.0])):
-        QueueTS.learn(state, NOBODY, level, shown, NO_SLOTS, once, once, np.array(outcomes))
+        QueueTS.learn(
+            state, NOBODY, level, LinkFeedback(shown, NO_SLOTS, once, once, np.array(outcomes))
+        )
     # two carts and no purchase: half of them are owed
     assert policy.knowledge(state)["queue"].tolist() == [0.0, 0.0, 1.0]
     QueueTS.choose(state, NOBODY, np.random.default_rng(1))
@@ -72,7 +76,9 @@ def test_a_batch_counts_as_the_pages_it_is() -> None:
     policy = QueueTS()
     state: Any = policy.start(Problem(n_links=4, n_slots=2, click_floor=0.5))
     views, clicks = np.array([30.0, 10.0]), np.array([6.0, 1.0])
-    QueueTS.learn(state, NOBODY, 0, np.array([0, 3]), NO_SLOTS, np.ones(2), views, clicks)
+    QueueTS.learn(
+        state, NOBODY, 0, LinkFeedback(np.array([0, 3]), NO_SLOTS, np.ones(2), views, clicks)
+    )
     # 40 views are 20 pages of two slots, which owe 10 clicks
     assert policy.knowledge(state)["queue"].tolist() == [3.0]
     assert policy.knowledge(state)["rounds"].tolist() == [20.0, 0.0]
@@ -98,7 +104,9 @@ def test_out_of_order_the_queue_is_that_of_the_order_in_which_pages_settle() -> 
         for number in order:
             shown, outcomes = pages[number]
             ones = np.ones(3)
-            type(policy).learn(state, NOBODY, 0, shown, NO_SLOTS, ones, ones, outcomes)
+            type(policy).learn(
+                state, NOBODY, 0, LinkFeedback(shown, NO_SLOTS, ones, ones, outcomes)
+            )
             clicks.append(float(outcomes.sum()))
         known = policy.knowledge(state)
         [queue] = known.pop("queue")

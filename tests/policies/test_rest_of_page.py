@@ -8,7 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slotwise.policies import NO_SLOTS, NOBODY, POLICIES, FixedMix, PacedBayes, Policy, make_policy
+from slotwise.policies import (
+    NO_SLOTS,
+    NOBODY,
+    POLICIES,
+    FixedMix,
+    LinkFeedback,
+    PacedBayes,
+    Policy,
+    make_policy,
+)
 from slotwise.policies.rest_of_page import rest_of_page
 from slotwise.problem import Problem
 from slotwise.selection import dense_probabilities
@@ -33,7 +42,9 @@ def informed(policy: Policy, problem: Problem, rates: Any = RATES, n_views: floa
     for level in range(2):
         certain, views = np.ones(len(links)), np.full(len(links), n_views)
         outcomes = views * rates[level]
-        type(policy).learn(state, NOBODY, level, links, NO_SLOTS, certain, views, outcomes)
+        type(policy).learn(
+            state, NOBODY, level, LinkFeedback(links, NO_SLOTS, certain, views, outcomes)
+        )
     return state
 
 

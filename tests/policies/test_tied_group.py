@@ -10,7 +10,7 @@ import pytest
 
 from slotwise import Selector
 from slotwise.compile import switching
-from slotwise.policies import NO_SLOTS, NOBODY, PacedBayes
+from slotwise.policies import NO_SLOTS, NOBODY, LinkFeedback, PacedBayes
 from slotwise.policies.bound import largest_growth, new_posterior, score_link, score_links
 from slotwise.policies.paced_bayes import SAFE
 from slotwise.policies.tied_group import LEAST_POOL
@@ -31,9 +31,8 @@ def one_round(policy: Any, state: Any, rates: Any, rng: np.random.Generator, n_s
     revenue = clicks * (rng.random(n_slots) < rates[1][shown])
     for level, outcomes in enumerate((clicks, revenue)):
         views = np.ones(n_slots)
-        switching(type(policy).learn)(
-            state, NOBODY, level, shown, NO_SLOTS, probabilities, views, outcomes
-        )
+        feedback = LinkFeedback(shown, NO_SLOTS, probabilities, views, outcomes)
+        switching(type(policy).learn)(state, NOBODY, level, feedback)
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
@@ -119,7 +118,7 @@ def test_links_with_other_feedback_leave_the_group(policy: Any) -> None:
     links = np.array([3, 700, problem.n_links - 1])
     for level in range(2):
         switching(type(policy).learn)(
-            state, NOBODY, level, links, NO_SLOTS, np.ones(3), np.ones(3), np.zeros(3)
+            state, NOBODY, level, LinkFeedback(links, NO_SLOTS, np.ones(3), np.ones(3), np.zeros(3))
         )
     switching(type(policy).choose)(state, NOBODY, rng)
     probabilities = dense_probabilities(state.mix)

@@ -45,7 +45,8 @@ def choose(state, visitor, rng):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def learn(state, visitor, level, links, slots, probabilities, views, outcomes):  # type: ignore[no-untyped-def]
+def learn(state, visitor, level, feedback):  # type: ignore[no-untyped-def]
+    links, views = feedback.links, feedback.views
     for k in range(len(links)):
         state.counts.views[level, links[k]] += views[k]
 

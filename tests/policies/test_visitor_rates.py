@@ -11,7 +11,7 @@ from benchmarks.leaderboard.cases import with_moving_taste
 from benchmarks.shops import halfway_floor, segment_shop
 from slotwise import PacedBayes, SegmentLinks, Selector
 from slotwise.compile import switching
-from slotwise.policies import NO_SLOTS, NOBODY, Policy
+from slotwise.policies import NO_SLOTS, NOBODY, LinkFeedback, Policy
 from slotwise.policies.link_regression import (
     LinkEvidence,
     add_independent,
@@ -139,8 +139,8 @@ def test_every_page_is_that_of_the_slow_twin(seed: int) -> None:
         clicked = (rng.random(2) < click_rate[visitor[0], shown]).astype(float)
         earned = clicked * (rng.random(2) < 0.5) * rng.uniform(0.1, 0.9, 2)
         page = (shown, NO_SLOTS, chances, np.ones(2))
-        LEARN(state, visitor, 0, *page, clicked)
-        LEARN(state, visitor, 1, *page, earned)
+        LEARN(state, visitor, 0, LinkFeedback(*page, clicked))
+        LEARN(state, visitor, 1, LinkFeedback(*page, earned))
         twin.learn_clicks(visitor, shown, clicked)
         twin.learn_revenue(visitor, shown, earned)
         np.testing.assert_allclose(state.visitors.tilt, twin.tilt, atol=1e-9)
@@ -163,8 +163,8 @@ def test_a_first_sale_that_is_tiny_does_not_make_later_ones_endless(sizes: tuple
         clicked = (rng.random(2) < 0.6).astype(float)
         earned = clicked * (2e-8 if k < 3 else 1.0)
         page = (shown, NO_SLOTS, chances, np.ones(2))
-        LEARN(state, visitor, 0, *page, clicked)
-        LEARN(state, visitor, 1, *page, earned)
+        LEARN(state, visitor, 0, LinkFeedback(*page, clicked))
+        LEARN(state, visitor, 1, LinkFeedback(*page, earned))
     assert np.abs(state.visitors.tilt).max() < 1e4
 
 
@@ -178,7 +178,9 @@ def played(n_rounds: int = 400, size: float = 1.0, state: Any = None) -> Any:
         clicked = (rng.random(2) < 0.1 + 0.5 * (shown == visitor[0])).astype(float)
         earned = size * clicked * (rng.random(2) < 0.5)
         for level, outcomes in enumerate((clicked, earned)):
-            LEARN(state, visitor, level, shown, NO_SLOTS, chances, np.ones(2), outcomes)
+            LEARN(
+                state, visitor, level, LinkFeedback(shown, NO_SLOTS, chances, np.ones(2), outcomes)
+            )
     return state
 
 
@@ -263,7 +265,12 @@ def test_revenue_in_another_currency_gives_the_same_pages(size: float) -> None:
         for k in range(36):
             links = np.array([k % 6, (k + 1) % 6])
             for level, outcomes in enumerate((ones, unit * ones)):
-                LEARN(state, EVERYBODY[k % 6], level, links, NO_SLOTS, ones, ones, outcomes)
+                LEARN(
+                    state,
+                    EVERYBODY[k % 6],
+                    level,
+                    LinkFeedback(links, NO_SLOTS, ones, ones, outcomes),
+                )
         found.append(pages(played(size=unit, state=state)))
     assert found[0] == found[1]
 
@@ -275,8 +282,8 @@ def test_clicks_are_trials_once_their_revenue_has_settled_in_any_order(order: An
     told, found = [0, 0], {0: 0.0}
     for level in order:
         outcomes = clicks if level == 0 else 0.5 * clicks
-        page = (level, links, NO_SLOTS, once, once, outcomes)
-        LEARN(state, EVERYBODY[0], *page)
+        feedback = LinkFeedback(links, NO_SLOTS, once, once, outcomes)
+        LEARN(state, EVERYBODY[0], level, feedback)
         told[level] += 1
         information = state.visitors.information[1, :, 0]
         assert (information[0] > 0.0) == (min(told) > 0)
@@ -291,8 +298,8 @@ def test_clicks_are_trials_once_their_revenue_has_settled_in_any_order(order: An
 def test_many_views_at_once_lead_to_the_rate_that_they_had(rate: float) -> None:
     state: Any = PacedBayes().start(PROBLEM)
     link, n_views = np.array([2]), np.array([20_000.0])
-    page = (0, link, NO_SLOTS, np.ones(1), n_views, rate * n_views)
-    LEARN(state, EVERYBODY[1], *page)
+    feedback = LinkFeedback(link, NO_SLOTS, np.ones(1), n_views, rate * n_views)
+    LEARN(state, EVERYBODY[1], 0, feedback)
     CHOOSE(state, EVERYBODY[1], np.random.default_rng(1))
     assert state.posterior.mean[0, 2] == pytest.approx(rate, rel=0.1)
 
@@ -322,8 +329,8 @@ def fitted_variance(effect: float) -> float:
         clicked = (rng.random(2) < rates[visitor[0], shown]).astype(float)
         earned = clicked * (rng.random(2) < 0.4)
         for level, outcomes in enumerate((clicked, earned)):
-            page = (level, shown, NO_SLOTS, chances, np.ones(2), outcomes)
-            LEARN(state, visitor, *page)
+            feedback = LinkFeedback(shown, NO_SLOTS, chances, np.ones(2), outcomes)
+            LEARN(state, visitor, level, feedback)
     return float(state.visitors.variance[0, 1:].max())
 
 
@@ -342,7 +349,7 @@ def test_a_rare_value_leaves_exploration_to_what_all_visitors_saw() -> None:
     common, rare = np.arange(0, 10, 2), np.arange(1, 10, 2)
     page = (np.array([0, 1]), NO_SLOTS, np.ones(2), np.ones(2), np.zeros(2))
     for _ in range(300):
-        LEARN(state, common, 0, *page)
+        LEARN(state, common, 0, LinkFeedback(*page))
     CHOOSE(state, rare, np.random.default_rng(1))
     everybody = 0.6 * log(1 + 301 * 2 / 6)
     assert state.posterior.width[2:] == pytest.approx(everybody, rel=1e-5)
@@ -376,7 +383,9 @@ def test_merged_values_are_one_column_of_the_regression() -> None:
         links = rng.choice(6, 2, replace=False)
         clicks = (rng.random(2) < 0.3).astype(float)
         for level, outcomes in enumerate((clicks, 0.4 * clicks)):
-            type(form).learn(state, visitor, level, links, NO_SLOTS, ones, ones, outcomes)
+            type(form).learn(
+                state, visitor, level, LinkFeedback(links, NO_SLOTS, ones, ones, outcomes)
+            )
     before = form.knowledge(state)
     value, into = 3, 1
     assert form.for_visitors is not None
@@ -404,8 +413,8 @@ def taught(form: Policy, problem: Problem, visitors: list[list[int]], rates: lis
         for _ in range(400):
             for visitor, rate in zip(visitors, by_visitor, strict=True):
                 clicks = (rng.random(4) < rate).astype(float)
-                known = (np.array(visitor), 0, links, NO_SLOTS, ones, ones, clicks)
-                switching(type(form).learn)(state, *known)
+                feedback = LinkFeedback(links, NO_SLOTS, ones, ones, clicks)
+                switching(type(form).learn)(state, np.array(visitor), 0, feedback)
     return state
 
 

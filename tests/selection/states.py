@@ -10,7 +10,7 @@ import numpy as np
 from slotwise.compile import switching
 from slotwise.environments import BernoulliLinks
 from slotwise.environments.datasets import load_dataset
-from slotwise.policies import Policy
+from slotwise.policies import LinkFeedback, Policy
 from slotwise.policies.policy import NO_SLOTS
 from slotwise.problem import Problem
 from slotwise.selection import Solution, dense_probabilities, draw_page
@@ -56,7 +56,12 @@ def played_states(
         switching(draw_page)(state.mix, chance, shown, probabilities)
         switching(links.serving)(world, round_number, NOBODY, shown, visitors, outcomes)
         for level in range(2):
-            learn(state, NOBODY, level, shown, NO_SLOTS, probabilities, views, outcomes[level])
+            learn(
+                state,
+                NOBODY,
+                level,
+                LinkFeedback(shown, NO_SLOTS, probabilities, views, outcomes[level]),
+            )
 
 
 def nearly_tied(rng: np.random.Generator) -> Instance:

@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from slotwise.compile import switching
-from slotwise.policies import NO_SLOTS, NOBODY, make_policy
+from slotwise.policies import NO_SLOTS, NOBODY, LinkFeedback, make_policy
 from slotwise.problem import Problem
 from slotwise.selection import draw_page
 
@@ -65,9 +65,8 @@ def play(name: str, n_links: int, n_slots: int, at_end: bool) -> None:
         assert len(set(shown.tolist())) == n_slots
         for level in range(2):
             outcomes[:] = rng.random(n_slots) < 0.5
-            switching(type(policy).learn)(
-                state, NOBODY, level, shown, NO_SLOTS, drawn, views, outcomes
-            )
+            feedback = LinkFeedback(shown, NO_SLOTS, drawn, views, outcomes)
+            switching(type(policy).learn)(state, NOBODY, level, feedback)
 
 
 def play_all(name: str) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from slotwise import Decision, Selector, Uniform
 from slotwise.errors import InvalidFeedback, InvalidInput, UnknownDecision
+from slotwise.policies import LinkFeedback
 from slotwise.policies.policy import CountingPolicy, Counts, new_counts
 from slotwise.problem import Problem
 from slotwise.selection.mix import N_SURE, Mix, new_mix
@@ -423,16 +424,10 @@ def show_first(state: CountingState, visitor: object, rng: object) -> None:
 
 
 def count_or_fail(
-    state: CountingState,
-    visitor: object,
-    level: int,
-    links: Any,
-    slots: object,
-    probabilities: object,
-    views: Any,
-    outcomes: Any,
+    state: CountingState, visitor: object, level: int, feedback: LinkFeedback
 ) -> None:
     """Count link by link; revenue above 0.5 raises after its link was counted."""
+    links, views, outcomes = feedback.links, feedback.views, feedback.outcomes
     for k, link in enumerate(links):
         state.counts.views[level, link] += views[k]
         state.counts.sums[level, link] += outcomes[k]

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.policies import Policy
+from slotwise.policies import LinkFeedback, Policy
 from slotwise.policies.policy import ForVisitors, Visitor
 from slotwise.problem import Problem
 from slotwise.selection import Mix, new_mix, set_probabilities
@@ -40,17 +40,9 @@ def choose(state: VisitorState, visitor: Visitor, rng: np.random.Generator) -> N
     set_probabilities(state.mix, page)
 
 
-def learn(
-    state: VisitorState,
-    visitor: Visitor,
-    level: int,
-    links: Any,
-    slots: object,
-    probabilities: object,
-    views: Floats,
-    outcomes: Floats,
-) -> None:
+def learn(state: VisitorState, visitor: Visitor, level: int, feedback: LinkFeedback) -> None:
     """Count clicks by visitor."""
+    links, views, outcomes = feedback.links, feedback.views, feedback.outcomes
     check(state, visitor)
     if level == 0:
         np.add.at(state.views[visitor[0]], links, views)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from slotwise.environments import BernoulliLinks, Environment, IntervalLinks, LateFeedback
 from slotwise.errors import InvalidInput
-from slotwise.policies import CUCB, POLICIES, ConUCB, Policy, default_policy
+from slotwise.policies import CUCB, POLICIES, ConUCB, LinkFeedback, Policy, default_policy
 from slotwise.policies.policy import Visitor
 from slotwise.problem import Problem
 from slotwise.selection import Mix, new_mix
@@ -147,16 +147,8 @@ def choose_next(state: Diary, visitor: Visitor, rng: np.random.Generator) -> Non
     state.pages.append(page)
 
 
-def write_down(
-    state: Diary,
-    visitor: Visitor,
-    level: int,
-    links: Links,
-    slots: Links,
-    probabilities: Floats,
-    views: Floats,
-    outcomes: Floats,
-) -> None:
+def write_down(state: Diary, visitor: Visitor, level: int, feedback: LinkFeedback) -> None:
+    links, _, probabilities, views, outcomes = feedback
     assert probabilities.tolist() == [1.0] * N_SLOTS
     lesson = (len(state.pages), level, links.tolist(), views.tolist(), outcomes.tolist())
     state.lessons.append(lesson)

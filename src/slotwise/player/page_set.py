@@ -127,13 +127,14 @@ def play_ahead(
     the outcomes expected at `rates`, a row for each level, as batches of bandits are planned with
     hallucinated feedback (Desautels, Krause and Burdick 2014).
 
-    >>> from slotwise.policies import NOBODY, PacedBayes
+    >>> from slotwise.policies import NOBODY, LinkFeedback, PacedBayes
     >>> problem = Problem(n_links=3, n_slots=1, click_floor=0.3)
     >>> state, links, certain = PacedBayes().start(problem), np.arange(3), np.ones(3)
     >>> views, rates = np.full(3, 1e4), np.array([[0.1, 0.5, 0.3], [0.1, 0.0, 0.0]])
     >>> for level in range(2):
     ...     sums = views * rates[level]
-    ...     PacedBayes.learn(state, NOBODY, level, links, NO_SLOTS, certain, views, sums)
+    ...     feedback = LinkFeedback(links, NO_SLOTS, certain, views, sums)
+    ...     PacedBayes.learn(state, NOBODY, level, feedback)
     >>> rng = np.random.default_rng(1)
     >>> ahead = play_ahead(PacedBayes(), problem, state, rates, rng, n_rounds=2_000)
     >>> ahead.probabilities.round(1).tolist()

@@ -24,7 +24,7 @@ from slotwise.player.own_page import OwnView, in_own_order, mixed, own_probabili
 from slotwise.player.pages import Constraints, DrawnPage, PageFeedback, Probabilities
 from slotwise.player.rules_in_force import RulesInForce
 from slotwise.player.slots import PageSlots
-from slotwise.policies import NO_SLOTS, NOBODY, Policy
+from slotwise.policies import NO_SLOTS, NOBODY, LinkFeedback, Policy
 from slotwise.policies.open_views import (
     OpenLedger,
     copied_counts,
@@ -104,33 +104,23 @@ def learning_many(learn: Any) -> Any:
     """Return a function that learns many views with the `learn` of a policy."""
 
     def learn_views(
-        state: Any,
-        visitors: Links,
-        levels: Links,
-        starts: Links,
-        links: Links,
-        slots: Links,
-        probabilities: Floats,
-        views: Floats,
-        outcomes: Floats,
+        state: Any, visitors: Links, levels: Links, starts: Links, seen: LinkFeedback
     ) -> None:
         """Learn one view after the other; view k has the links from `starts[k]` on.
 
-        `visitors` has a row for each view; `slots` are empty where slots are alike. The loop is
+        `visitors` has a row for each view. The loop is
         compiled because unpacking the state in Python takes longer than learning a view.
         """
         for k in range(len(levels)):
             first, last = starts[k], starts[k + 1]
-            learn(
-                state,
-                visitors[k],
-                levels[k],
-                links[first:last],
-                slots[first:last],
-                probabilities[first:last],
-                views[first:last],
-                outcomes[first:last],
+            feedback = LinkFeedback(
+                seen.links[first:last],
+                seen.slots[first:last],
+                seen.probabilities[first:last],
+                seen.views[first:last],
+                seen.outcomes[first:last],
             )
+            learn(state, visitors[k], levels[k], feedback)
 
     return learn_views
 
@@ -148,7 +138,8 @@ class _EntryPoints:
         chance, page, numbers = chance_of(rng), order.held, order.held_probabilities
         self.choose = code_for(kind.choose, state, NOBODY, rng_of_choice(form, rng))
         self.draw = code_for(draw_page, state.mix, chance, page, numbers)
-        self.learn = code_for(kind.learn, state, NOBODY, 0, page, NO_SLOTS, *[numbers] * 3)
+        feedback = LinkFeedback(page, NO_SLOTS, *[numbers] * 3)
+        self.learn = code_for(kind.learn, state, NOBODY, 0, feedback)
         self.count = code_for(add_counts, counts, 0, page, numbers, numbers)
         self.note_open = code_for(kind.note_open, state, NOBODY, 0, page, 1.0)
         if rules is not None:
@@ -560,9 +551,8 @@ class Player:
                 continue
             brought = np.array([outcome.get(link, 0.0) for link in shown], np.float64)
             counted = views if is_new else np.zeros(len(kept))
-            entries.learn.call(
-                self._state, visitor, level, places, slots, probabilities, counted, brought
-            )
+            feedback = LinkFeedback(places, slots, probabilities, counted, brought)
+            entries.learn.call(self._state, visitor, level, feedback)
             if self.counts is self._own_counts:
                 entries.count.call(self._own_counts, level, places, counted, brought)
             if len(visitor):
@@ -614,11 +604,13 @@ class Player:
             np.array(visitors, np.int64).reshape(len(levels), -1),
             np.array(levels),
             np.array(starts),
-            places,
-            np.array(slots, dtype=np.int64),
-            np.array(probabilities),
-            exposure,
-            brought,
+            LinkFeedback(
+                places,
+                np.array(slots, dtype=np.int64),
+                np.array(probabilities),
+                exposure,
+                brought,
+            ),
         )
         if not page_slots.are_alike and self.counts is self._own_counts:
             at = np.repeat(np.array(levels), np.diff(starts)), places
@@ -629,7 +621,12 @@ class Player:
         learn = switching(type(self.form).learn)
         for visitor, level, places, views, outcomes in totals:
             certain = np.ones(len(places))
-            learn(self._state, visitor, level, places, NO_SLOTS, certain, views, outcomes)
+            learn(
+                self._state,
+                visitor,
+                level,
+                LinkFeedback(places, NO_SLOTS, certain, views, outcomes),
+            )
             if self.counts is self._own_counts:
                 np.add.at(self._own_counts.views[level], places, views)
                 np.add.at(self._own_counts.sums[level], places, outcomes)

@@ -18,6 +18,7 @@ from slotwise.policies.policy import (
     Estimates,
     Floats,
     Knowledge,
+    LinkFeedback,
     Links,
     Policy,
     State,
@@ -158,17 +159,9 @@ def note_open(
 
 
 @hot
-def learn(
-    state: ConUCBState,
-    visitor: Visitor,
-    level: int,
-    links: Links,
-    slots: Links,
-    probabilities: Floats,
-    views: Floats,
-    outcomes: Floats,
-) -> None:
+def learn(state: ConUCBState, visitor: Visitor, level: int, feedback: LinkFeedback) -> None:
     """Count, and move the bounds of the links that were counted; no other bound changes."""
+    links, views, outcomes = feedback.links, feedback.views, feedback.outcomes
     if level == 0:
         _note_clicks(state.deficit, views, outcomes)
     add_counts(state.counts, level, links, views, outcomes)

@@ -22,6 +22,7 @@ from slotwise.policies.policy import (
     Counts,
     Estimates,
     Floats,
+    LinkFeedback,
     Links,
     State,
     Visitor,
@@ -127,17 +128,9 @@ def note_open(
 
 
 @hot
-def learn(
-    state: ConUCBFloorsState,
-    visitor: Visitor,
-    level: int,
-    links: Links,
-    slots: Links,
-    probabilities: Floats,
-    views: Floats,
-    outcomes: Floats,
-) -> None:
+def learn(state: ConUCBFloorsState, visitor: Visitor, level: int, feedback: LinkFeedback) -> None:
     """Count, and move the bounds of the links that were counted; no other bound changes."""
+    links, views, outcomes = feedback.links, feedback.views, feedback.outcomes
     add_counts(state.counts, level, links, views, outcomes)
     for k in range(len(links)):
         _set_bounds(state, level, links[k])

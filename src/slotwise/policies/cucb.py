@@ -14,6 +14,7 @@ from slotwise.policies.policy import (
     Counts,
     Floats,
     Knowledge,
+    LinkFeedback,
     Links,
     State,
     Visitor,
@@ -66,17 +67,9 @@ def rank(state: CUCBState, links: Links, worth: Floats) -> None:
 
 
 @hot
-def learn(
-    state: CUCBState,
-    visitor: Visitor,
-    level: int,
-    links: Links,
-    slots: Links,
-    probabilities: Floats,
-    views: Floats,
-    outcomes: Floats,
-) -> None:
+def learn(state: CUCBState, visitor: Visitor, level: int, feedback: LinkFeedback) -> None:
     """Count; the round number advances with the last level, the only one that matters here."""
+    links, views, outcomes = feedback.links, feedback.views, feedback.outcomes
     counts = state.counts
     last = len(counts.views) - 1
     add_counts(counts, level, links, views, outcomes)
@@ -105,7 +98,8 @@ class CUCB(CountingPolicy):
     >>> from slotwise.policies import NOBODY, NO_SLOTS
     >>> from slotwise.problem import Problem
     >>> state = CUCB().start(Problem(n_links=3, n_slots=1))
-    >>> CUCB.learn(state, NOBODY, 1, np.array([0]), NO_SLOTS, np.ones(1), np.ones(1), np.ones(1))
+    >>> once = np.ones(1)
+    >>> CUCB.learn(state, NOBODY, 1, LinkFeedback(np.array([0]), NO_SLOTS, once, once, once))
     >>> CUCB.choose(state, NOBODY, np.random.default_rng(1))
     >>> state.mix.open[:2].tolist()          # links 1 and 2 were never shown
     [1, 2]

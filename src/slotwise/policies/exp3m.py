@@ -15,8 +15,7 @@ from slotwise.policies.exponential_weights import (
     raise_weight,
 )
 from slotwise.policies.policy import (
-    Floats,
-    Links,
+    LinkFeedback,
     Visitor,
     require_horizon,
     require_last_level_reward,
@@ -43,17 +42,9 @@ class Exp3MState(NamedTuple):
 
 
 @hot
-def learn(
-    state: Exp3MState,
-    visitor: Visitor,
-    level: int,
-    links: Links,
-    slots: Links,
-    probabilities: Floats,
-    views: Floats,
-    outcomes: Floats,
-) -> None:
+def learn(state: Exp3MState, visitor: Visitor, level: int, feedback: LinkFeedback) -> None:
     """Raise each weight by its revenue over its probability; capped links stay as they are."""
+    links, _, probabilities, views, outcomes = feedback
     if level != state.rule.last_level:
         return
     for k in range(len(links)):

@@ -22,6 +22,7 @@ from slotwise.policies.policy import (
     Feedback,
     Floats,
     Knowledge,
+    LinkFeedback,
     Links,
     Visitor,
     require_horizon,
@@ -56,21 +57,13 @@ class LExpState(NamedTuple):
 
 
 @hot
-def learn(
-    state: LExpState,
-    visitor: Visitor,
-    level: int,
-    links: Links,
-    slots: Links,
-    probabilities: Floats,
-    views: Floats,
-    outcomes: Floats,
-) -> None:
+def learn(state: LExpState, visitor: Visitor, level: int, feedback: LinkFeedback) -> None:
     """Raise the weights by revenue and by priced clicks, then move the multipliers.
 
     Log-weights are additive, so each level adds its own part; a level with a floor is priced at the
     multiplier before this page's update.
     """
+    links, _, probabilities, views, outcomes = feedback
     rule, multiplier = state.rule, state.multiplier
     if rule.exploration >= 1.0:
         return

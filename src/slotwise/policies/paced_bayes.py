@@ -74,6 +74,7 @@ from slotwise.policies.policy import (
     Floats,
     ForVisitors,
     Knowledge,
+    LinkFeedback,
     Links,
     Policy,
     State,
@@ -484,21 +485,13 @@ def _learn_links(
 
 
 @hot
-def learn(
-    state: PacedBayesState,
-    visitor: Visitor,
-    level: int,
-    links: Links,
-    slots: Links,
-    probabilities: Floats,
-    views: Floats,
-    outcomes: Floats,
-) -> None:
+def learn(state: PacedBayesState, visitor: Visitor, level: int, feedback: LinkFeedback) -> None:
     """Refit pool and prices as the rounds grow, count, and credit the floors of the level.
 
     The refit comes first, so that it has all feedback of the pages before, also where clicks of a
     page come one at a time. After a batch of many pages comes another one.
     """
+    links, views, outcomes = feedback.links, feedback.views, feedback.outcomes
     evidence, n_pages = state.evidence, total_of(views) / state.floors.n_slots
     if n_pages > 0.0 and is_refit_due(state.pool, evidence, level):
         _refit(state, state.visitors, level)

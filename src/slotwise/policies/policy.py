@@ -67,6 +67,21 @@ class Debt(Enum):
         return self is not Debt.NONE
 
 
+class LinkFeedback(NamedTuple):
+    """Feedback of one level on some links: an entry each.
+
+    `slots` and `probabilities` are those with which a link was shown; `slots` is empty where they
+    are not known. `views` are the settled page views, and `outcomes` the sum of the level's outcome
+    over them.
+    """
+
+    links: Links
+    slots: Links
+    probabilities: Floats
+    views: Floats
+    outcomes: Floats
+
+
 class AtPrices(NamedTuple):
     """Pages at given prices of the floors, of a policy whose state has `floors.prices`.
 
@@ -97,10 +112,7 @@ class ForVisitors(NamedTuple):
 
 PARAMETERS = {
     "choose": ("state", "visitor", "rng"),
-    "learn": (
-        *("state", "visitor", "level", "links", "slots"),
-        *("probabilities", "views", "outcomes"),
-    ),
+    "learn": ("state", "visitor", "level", "feedback"),
     "rank": ("state", "links", "worth"),
     "note_open": ("state", "visitor", "level", "links", "n_views"),
 }
@@ -182,16 +194,15 @@ class Policy:
     A policy answers one question: with what probability should each link be on the page?
     `choose(state, visitor, rng)` writes the answer for one visitor into `state.mix`; the one shared
     rounding (`slotwise.selection.draw_page`) turns it into exactly `n_slots` links. `learn(state,
-    visitor, level, links, slots, probabilities, views, outcomes)` learns feedback of one level: for
-    each of `links` the slot and the probability it was shown with, how many page views of this
-    visitor are settled at this level and the sum of the level's outcome over them (level 0: clicks;
-    the last level: revenue in [0, 1] per view). Outcomes with 0 views belong to views that were
-    counted before.
+    visitor, level, feedback)` learns the `LinkFeedback` of one level: how many page views of this
+    visitor with each link are settled at this level, and the sum of the level's outcome over them
+    (level 0: clicks; the last level: revenue in [0, 1] per view). Outcomes with 0 views belong to
+    views that were counted before.
 
     `visitor` has one whole number per feature: its value's place in the list of all values
     (`slotwise.features`). It is empty where the problem has no features, and a policy that does not
     use it ignores it. Where slots differ, `views` are weighted by the slot: a view in a slot of
-    weight 1.5 counts as 1.5 views. `slots` is empty where slots are not known.
+    weight 1.5 counts as 1.5 views.
 
     Where slots differ, `rank(state, links, worth)` writes the score of each of some links for the
     visitor of the last `choose`, in any unit; the page is ordered by it
@@ -228,7 +239,7 @@ class Policy:
 
     name: ClassVar[str]
     choose: ClassVar[Callable[[Any, Visitor, np.random.Generator], None]]
-    learn: ClassVar[Callable[[Any, Visitor, int, Links, Links, Floats, Floats, Floats], None]]
+    learn: ClassVar[Callable[[Any, Visitor, int, LinkFeedback], None]]
     rank: ClassVar[Callable[[Any, Links, Floats], None]] = staticmethod(rank_alike)
     note_open: ClassVar[Callable[[Any, Visitor, int, Links, float], None]] = staticmethod(
         ignore_open
@@ -463,5 +474,6 @@ class CountingPolicy(Policy):
         for level in range(problem.n_levels):
             views = np.ascontiguousarray(knowledge["views"][level])
             sums = np.ascontiguousarray(knowledge["sums"][level])
-            switching(type(self).learn)(state, NOBODY, level, links, NO_SLOTS, certain, views, sums)
+            feedback = LinkFeedback(links, NO_SLOTS, certain, views, sums)
+            switching(type(self).learn)(state, NOBODY, level, feedback)
         return state

@@ -18,7 +18,7 @@ from slotwise.policies.evidence import (
     new_evidence,
 )
 from slotwise.policies.open_views import OpenLedger, count_open, new_open_views
-from slotwise.policies.policy import Floats, Links, Visitor, check_horizon
+from slotwise.policies.policy import Floats, LinkFeedback, Links, Visitor, check_horizon
 from slotwise.policies.pool_prior import PoolPrior, count_link, fit_prior, new_pool_prior
 from slotwise.policies.posterior import (
     N_CHANGED,
@@ -191,17 +191,9 @@ def rank(state: QueueTSState, links: Links, worth: Floats) -> None:
 
 
 @hot
-def learn(
-    state: QueueTSState,
-    visitor: Visitor,
-    level: int,
-    links: Links,
-    slots: Links,
-    probabilities: Floats,
-    views: Floats,
-    outcomes: Floats,
-) -> None:
+def learn(state: QueueTSState, visitor: Visitor, level: int, feedback: LinkFeedback) -> None:
     """Count, and update the queues."""
+    links, views, outcomes = feedback.links, feedback.views, feedback.outcomes
     count_rounds(state.evidence, level, views)
     for k in range(len(links)):
         add_views(state.evidence, level, links[k], views[k], outcomes[k])
@@ -237,8 +229,9 @@ class QueueTS(QueuePolicy):
     >>> from slotwise.problem import Problem
     >>> policy = QueueTS()
     >>> state = policy.start(Problem(n_links=4, n_slots=2, click_floor=0.5))
-    >>> QueueTS.learn(state, NOBODY, 0, np.array([2, 3]), NO_SLOTS,
-    ...               np.ones(2), np.ones(2), np.zeros(2))
+    >>> once = np.ones(2)
+    >>> feedback = LinkFeedback(np.array([2, 3]), NO_SLOTS, once, once, np.zeros(2))
+    >>> QueueTS.learn(state, NOBODY, 0, feedback)
     >>> policy.knowledge(state)["queue"].tolist()          # one page without a click
     [0.5]
     """

@@ -10,7 +10,13 @@ import numpy as np
 
 from slotwise.compile import hot
 from slotwise.errors import InvalidInput
-from slotwise.policies.policy import CountingPolicy, Counts, Floats, Links, Visitor, new_counts
+from slotwise.policies.policy import (
+    CountingPolicy,
+    Counts,
+    LinkFeedback,
+    Visitor,
+    new_counts,
+)
 from slotwise.problem import Problem
 from slotwise.selection.mix import INTEGRAL, N_TIED, TIED_SLOTS, Mix, new_mix, set_probabilities
 
@@ -28,17 +34,9 @@ def choose(state: UniformState, visitor: Visitor, rng: np.random.Generator) -> N
 
 
 @hot
-def learn(
-    state: UniformState,
-    visitor: Visitor,
-    level: int,
-    links: Links,
-    slots: Links,
-    probabilities: Floats,
-    views: Floats,
-    outcomes: Floats,
-) -> None:
+def learn(state: UniformState, visitor: Visitor, level: int, feedback: LinkFeedback) -> None:
     """Count."""
+    links, views, outcomes = feedback.links, feedback.views, feedback.outcomes
     for k in range(len(links)):
         state.counts.views[level, links[k]] += views[k]
         state.counts.sums[level, links[k]] += outcomes[k]

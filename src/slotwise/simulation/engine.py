@@ -18,7 +18,7 @@ from slotwise.environments import Environment
 from slotwise.errors import InvalidInput
 from slotwise.player.link_pool import LinkPool
 from slotwise.player.rules_in_force import RulesInForce, check_links
-from slotwise.policies import Policy, State
+from slotwise.policies import LinkFeedback, Policy, State
 from slotwise.policies.policy import check_page, is_own
 from slotwise.policies.within_rules import choosing_within, draw_within
 from slotwise.problem import Problem
@@ -277,11 +277,13 @@ def playing(
                         state,
                         asked[: len(asked) - 1],
                         level,
-                        buffers.shown[old],
-                        buffers.slots,
-                        buffers.probabilities[old],
-                        buffers.exposure,
-                        buffers.outcomes[old, level],
+                        LinkFeedback(
+                            buffers.shown[old],
+                            buffers.slots,
+                            buffers.probabilities[old],
+                            buffers.exposure,
+                            buffers.outcomes[old, level],
+                        ),
                     )
                     old = buffers.next_due[level, old]
             if round_number == buffers.checkpoints[next_checkpoint]:

@@ -20,7 +20,7 @@ from slotwise.environments import BernoulliLinks, Environment
 from slotwise.errors import InvalidInput
 from slotwise.page_log import LoggedPage, LogWriter
 from slotwise.player.own_page import checked_keep
-from slotwise.policies import Policy, Uniform, default_policy
+from slotwise.policies import LinkFeedback, Policy, Uniform, default_policy
 from slotwise.policies.policy import check_page, is_own, rng_of_choice
 from slotwise.policies.within_rules import choosing_within, draw_within
 from slotwise.problem import Problem, Rule, is_finite_number, whole_number
@@ -193,7 +193,7 @@ def _pages(experiment: Experiment, policy: Policy, explore: float, run: int) -> 
             if environment.delays[level]:
                 note_open(state, old.visitor, level, old.shown, -1.0)
             seen = (old.shown, slots, old.probabilities, exposure, brought)
-            learn(state, old.visitor, level, *seen)
+            learn(state, old.visitor, level, LinkFeedback(*seen))
 
 
 SHAPE = 2.0

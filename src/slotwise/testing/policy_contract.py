@@ -25,7 +25,7 @@ from slotwise.features import Visitor
 from slotwise.player.link_pool import LinkPool
 from slotwise.player.pages import PageFeedback
 from slotwise.player.player import LinkTotals, Player
-from slotwise.policies import Feedback, Policy
+from slotwise.policies import Feedback, LinkFeedback, Policy
 from slotwise.policies.policy import NO_SLOTS, NOBODY, Knowledge
 from slotwise.problem import Problem, Rule
 from slotwise.rounds import Link
@@ -213,7 +213,9 @@ class PolicyContract:
         learn = switching(type(player.form).learn)
         for _ in range(n_views):
             for level in range(problem.n_levels):
-                learn(player.state, NOBODY, level, links, NO_SLOTS, share, once, rates)
+                learn(
+                    player.state, NOBODY, level, LinkFeedback(links, NO_SLOTS, share, once, rates)
+                )
 
     def check_same_knowledge(
         self,
@@ -355,7 +357,7 @@ class PolicyContract:
         kept = [part.copy() for part in (shown, *given)]
         learn = switching(type(player.form).learn)
         for level in range(PAGE.n_levels):
-            learn(player.state, NOBODY, level, shown, NO_SLOTS, *given)
+            learn(player.state, NOBODY, level, LinkFeedback(shown, NO_SLOTS, *given))
         for part, before in zip((shown, *given), kept, strict=True):
             np.testing.assert_array_equal(part, before)
 

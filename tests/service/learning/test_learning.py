@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from slotwise.player.player import Player
-from slotwise.policies import NO_SLOTS, NOBODY, POLICIES
+from slotwise.policies import NO_SLOTS, NOBODY, POLICIES, LinkFeedback
 from slotwise.service.counting.attribution import (
     CLICKS,
     FOLD_START,
@@ -160,11 +160,13 @@ def learn_one(player: Player, view: View, level: Level) -> None:
         player.state,
         NOBODY,
         level,
-        np.array([LINKS.index(link.link_id) for link in decision.shown]),
-        NO_SLOTS,
-        np.array([link.propensity for link in decision.shown]),
-        np.ones(len(outcomes)),
-        np.array(outcomes),
+        LinkFeedback(
+            np.array([LINKS.index(link.link_id) for link in decision.shown]),
+            NO_SLOTS,
+            np.array([link.propensity for link in decision.shown]),
+            np.ones(len(outcomes)),
+            np.array(outcomes),
+        ),
     )
 
 
