@@ -11,6 +11,7 @@ import pytest
 from slotwise.errors import InvalidInput
 from slotwise.player.page_set import (
     N_PRICES,
+    Chooser,
     PageSet,
     average_probabilities,
     grouped_rows,
@@ -46,7 +47,7 @@ def taught(policy: Policy) -> Player:
 @pytest.mark.parametrize("policy", PACING, ids=lambda policy: policy.name)
 def test_the_average_page_is_near_the_best_mix(policy: Policy) -> None:
     player, rng = taught(policy), np.random.default_rng(1)
-    ahead = play_ahead(policy, PROBLEM, player.state, RATES, rng, n_rounds=20_000)
+    ahead = play_ahead(Chooser(policy, PROBLEM, player.state), RATES, rng, n_rounds=20_000)
     average = ahead.probabilities
     assert average.sum() == pytest.approx(3.0)
     assert BEST.status == "binding"
@@ -59,16 +60,17 @@ def test_planning_leaves_the_state_and_its_open_views_alone(policy: Policy) -> N
     player = taught(policy)
     player.note_open(NOBODY, 0, (1, 2, 3))
     before, views = policy.knowledge(player.state), player.open_views.views.copy()
-    play_ahead(policy, PROBLEM, player.state, RATES, np.random.default_rng(1), n_rounds=50)
+    chooser = Chooser(policy, PROBLEM, player.state)
+    play_ahead(chooser, RATES, np.random.default_rng(1), n_rounds=50)
     for name, array in policy.knowledge(player.state).items():
         np.testing.assert_array_equal(array, before[name], err_msg=name)
     np.testing.assert_array_equal(player.open_views.views, views)
 
 
 def test_a_plan_has_rounds() -> None:
-    state = PacedBayes().start(PROBLEM)
+    chooser = Chooser(PacedBayes(), PROBLEM, PacedBayes().start(PROBLEM))
     with pytest.raises(InvalidInput, match="`n_rounds` must be"):
-        play_ahead(PacedBayes(), PROBLEM, state, RATES, np.random.default_rng(1), n_rounds=0)
+        play_ahead(chooser, RATES, np.random.default_rng(1), n_rounds=0)
 
 
 SIZES = (2, 3)
@@ -121,14 +123,15 @@ def test_rounds_ahead_are_those_of_the_visitors_that_come() -> None:
     """For a visitor of whom nothing is known link 0 would be on every page."""
     player, policy, rng = taught_for_whom(), PacedBayes(), np.random.default_rng(1)
     state, rates = player.state, rates_of(player)
-    average = play_ahead(policy, FOR_WHOM, state, rates, rng, n_rounds=256).probabilities
+    chooser = Chooser(policy, FOR_WHOM, state)
+    average = play_ahead(chooser, rates, rng, n_rounds=256).probabilities
     np.testing.assert_allclose(average, [0.75, 0.25, 0, 0, 0, 0], atol=0.05)
-    same = average_probabilities(policy, state, rng)
+    same = average_probabilities(chooser, rng)
     np.testing.assert_allclose(same, [0.75, 0.25, 0, 0, 0, 0], atol=0.05)
-    second = np.array([[1, 2], [1, 3], [1, 4]])
-    ahead = play_ahead(policy, FOR_WHOM, state, rates, rng, n_rounds=99, visitors=second)
+    second = chooser._replace(visitors=np.array([[1, 2], [1, 3], [1, 4]]))
+    ahead = play_ahead(second, rates, rng, n_rounds=99)
     assert ahead.probabilities[1] > 0.95
-    assert average_probabilities(policy, state, rng, visitors=second)[1] > 0.95
+    assert average_probabilities(second, rng)[1] > 0.95
 
 
 def test_at_the_policys_own_price_it_is_the_policys_own_page() -> None:

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import beta, kstest
 
-from slotwise.player.page_set import average_probabilities
+from slotwise.player.page_set import Chooser, average_probabilities
 from slotwise.policies import CUCB, LinkFeedback, QueueTS
 from slotwise.policies.policy import NO_SLOTS, NOBODY
 from slotwise.policies.posterior import (
@@ -95,7 +95,7 @@ def test_queue_ts_shows_what_sampling_all_links_would(price: float) -> None:
     knowledge = state_of(policy, problem, counts)
     knowledge["queue"][:] = 10.0 * price
     state: Any = policy.restore(problem, knowledge)
-    ours = average_probabilities(policy, state, np.random.default_rng(1), n_draws)
+    ours = average_probabilities(Chooser(policy, problem, state), np.random.default_rng(1), n_draws)
     rng = np.random.default_rng(2)
     theirs = np.zeros(n_links)
     for _ in range(8 * n_draws):
@@ -150,5 +150,5 @@ def test_revenue_that_is_late_counts_by_the_views_that_settled() -> None:
 def test_the_average_page_of_a_policy_that_does_not_sample_is_its_page() -> None:
     problem = Problem(4, 2)
     state: Any = CUCB().start(problem)
-    average = average_probabilities(CUCB(), state, np.random.default_rng(1))
+    average = average_probabilities(Chooser(CUCB(), problem, state), np.random.default_rng(1))
     assert average.tolist() == [0.5] * 4

@@ -11,7 +11,7 @@ import pytest
 
 from slotwise import BernoulliLinks, Selector, simulate
 from slotwise.errors import InvalidInput
-from slotwise.player.page_set import average_probabilities
+from slotwise.player.page_set import Chooser, average_probabilities
 from slotwise.policies import (
     CountingPolicy,
     Counts,
@@ -93,9 +93,10 @@ def test_wrong_probabilities_are_refused(
         selector.update(selector.select(), clicks=[], revenue={})
     with pytest.raises(InvalidInput, match=MESSAGE):
         selector.select()
-    state = replace(policy, first=wrong).start(Problem(4, 2))
+    problem = Problem(4, 2)
+    chooser = Chooser(policy, problem, replace(policy, first=wrong).start(problem))
     with pytest.raises(InvalidInput, match=MESSAGE):
-        average_probabilities(policy, state, np.random.default_rng(1), n_slots=2)
+        average_probabilities(chooser, np.random.default_rng(1))
 
 
 @compiled

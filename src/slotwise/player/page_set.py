@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from slotwise.arrays import Floats, Links
 from slotwise.compile import code_for, switching
 from slotwise.player.player import Player
-from slotwise.policies import NO_SLOTS, Policy
+from slotwise.policies import NO_SLOTS, LinkFeedback, Policy
 from slotwise.policies.link_rates import mean_sale
 from slotwise.policies.open_views import EVERYBODY, copied_counts, set_pages
 from slotwise.policies.policy import (
@@ -61,20 +61,33 @@ class RoundsAhead(NamedTuple):
     prices: Floats
 
 
-def average_probabilities(
-    policy: Policy,
-    state: Any,
-    rng: np.random.Generator,
-    n_draws: int = 1_000,
-    visitors: NDArray[np.int64] | None = None,
-    rules: PageRules | None = None,
-    n_slots: int | None = None,
-) -> Floats:
-    """Return the average page over `n_draws` choices of the policy for each of some visitors.
+class Chooser(NamedTuple):
+    """A policy and its state, and whose pages it chooses within which rules.
 
-    `visitors` has a row each: by default like those the state has seen. With `rules` each choice is
-    a page within them, and so is the average. With `n_slots` the pages of policies of other
-    packages are checked.
+    `visitors` has a row each: by default they are like those the state has seen.
+    """
+
+    policy: Policy
+    problem: Problem
+    state: Any
+    visitors: NDArray[np.int64] | None = None
+    rules: PageRules | None = None
+
+    @property
+    def who(self) -> NDArray[np.int64]:
+        """The visitors, a row each."""
+        if self.visitors is None:
+            return np.ascontiguousarray(visitors_seen(self.policy, self.state))
+        return np.ascontiguousarray(self.visitors)
+
+
+def average_probabilities(
+    chooser: Chooser, rng: np.random.Generator, n_draws: int = 1_000
+) -> Floats:
+    """Return the average page over `n_draws` choices of the policy for each of its visitors.
+
+    With rules each choice is a page within them, and so is the average. The pages of policies of
+    other packages are checked.
 
     A sampling policy's page is deterministic given its sample, so its own probabilities are 1 for
     every link shown. Where propensities are logged, publish this average and round it: then the
@@ -85,12 +98,14 @@ def average_probabilities(
     >>> from slotwise.problem import Problem
     >>> problem = Problem(n_links=4, n_slots=2)
     >>> state = QueueTS().start(problem)
-    >>> average = average_probabilities(QueueTS(), state, np.random.default_rng(1))
+    >>> chooser = Chooser(QueueTS(), problem, state)
+    >>> average = average_probabilities(chooser, np.random.default_rng(1))
     >>> average.round(1).tolist()
     [0.5, 0.5, 0.5, 0.5]
     """
+    policy, problem, state, _, rules = chooser
     n_draws = whole_number("n_draws", n_draws, at_least=1) if policy.samples else 1
-    who = visitors_seen(policy, state) if visitors is None else visitors
+    who = chooser.who
     different, counts = np.unique(who, axis=0, return_counts=True)
     total = np.zeros(len(state.mix.sure))
     choose, chosen_by = switching(type(policy).choose), rng_of_choice(policy, rng)
@@ -100,8 +115,8 @@ def average_probabilities(
         for _ in range(n_draws):
             if rules is None:
                 choose(state, visitor, chosen_by)
-                if n_slots is not None and is_foreign:
-                    check_page(policy, state.mix, n_slots)
+                if is_foreign:
+                    check_page(policy, state.mix, problem.n_slots)
                 total += share * dense_probabilities(state.mix)
             else:
                 within(state, visitor, chosen_by, rules)
@@ -110,19 +125,12 @@ def average_probabilities(
 
 
 def play_ahead(
-    policy: Policy,
-    problem: Problem,
-    state: Any,
-    rates: Floats,
-    rng: np.random.Generator,
-    n_rounds: int = 128,
-    visitors: NDArray[np.int64] | None = None,
-    rules: PageRules | None = None,
+    chooser: Chooser, rates: Floats, rng: np.random.Generator, n_rounds: int = 128
 ) -> RoundsAhead:
     """Return the next rounds of the policy as if no feedback came before they are over.
 
-    The rounds are those of `visitors`, a row each, in turn: by default like those the state has
-    seen. Within `rules` the average is that of the probabilities, so that the rules hold for it.
+    The rounds are those of the visitors in turn. Within rules the average is that of the
+    probabilities, so that the rules hold for it.
     The state is not changed. A policy without a ledger of open views learns that each page brings
     the outcomes expected at `rates`, a row for each level, as batches of bandits are planned with
     hallucinated feedback (Desautels, Krause and Burdick 2014).
@@ -136,14 +144,14 @@ def play_ahead(
     ...     feedback = LinkFeedback(links, NO_SLOTS, certain, views, sums)
     ...     PacedBayes.learn(state, NOBODY, level, feedback)
     >>> rng = np.random.default_rng(1)
-    >>> ahead = play_ahead(PacedBayes(), problem, state, rates, rng, n_rounds=2_000)
+    >>> ahead = play_ahead(Chooser(PacedBayes(), problem, state), rates, rng, n_rounds=2_000)
     >>> ahead.probabilities.round(1).tolist()
     [0.5, 0.5, 0.0]
     """
     n_rounds = whole_number("n_rounds", n_rounds, at_least=1)
-    kind = type(policy)
+    policy, problem, state, _, rules = chooser
+    kind, who = type(policy), chooser.who
     ahead = _copied(policy, problem, state)
-    who = np.ascontiguousarray(visitors_seen(policy, state) if visitors is None else visitors)
     page, probabilities = np.zeros(problem.n_slots, np.int64), np.zeros(problem.n_slots)
     chosen_by, chance = rng_of_choice(policy, rng), chance_of(rng)
     parts: tuple[Any, ...] = ()
@@ -159,7 +167,8 @@ def play_ahead(
         draw = code_for(draw_by_groups, *drawn_from, chance, page, probabilities)
     one_view = np.ones(len(page))
     note_open = code_for(kind.note_open, ahead, who[0], 0, page, 1.0)
-    learn = code_for(kind.learn, ahead, who[0], 0, page, NO_SLOTS, *[one_view] * 3)
+    feedback = LinkFeedback(page, NO_SLOTS, probabilities, one_view, one_view)
+    learn = code_for(kind.learn, ahead, who[0], 0, feedback)
     has_ledger = kind.note_open is not ignore_open
     shown, prices = np.zeros(problem.n_links), np.zeros((n_rounds, _n_floors(ahead)))
     is_checked = rules is None and not is_own(policy.choose)
@@ -179,27 +188,18 @@ def play_ahead(
             if has_ledger:
                 note_open.call(ahead, visitor, level, page, 1.0)
             else:
-                brought = rates[level, page]
-                learn.call(ahead, visitor, level, page, NO_SLOTS, probabilities, one_view, brought)
+                brought = feedback._replace(outcomes=rates[level, page])
+                learn.call(ahead, visitor, level, brought)
     return RoundsAhead(shown / n_rounds, prices)
 
 
 def average_pages(
-    policy: Policy,
-    problem: Problem,
-    state: Any,
-    rates: Floats,
-    rng: np.random.Generator,
-    n_draws: int,
-    visitors: NDArray[np.int64] | None = None,
-    rules: PageRules | None = None,
+    chooser: Chooser, rates: Floats, rng: np.random.Generator, n_draws: int
 ) -> Floats:
     """Return the average page over rounds ahead if the policy moves each round, else over draws."""
-    if policy.debt.moves_each_round and has_learned(policy, state):
-        return play_ahead(
-            policy, problem, state, rates, rng, n_draws, visitors, rules
-        ).probabilities
-    return average_probabilities(policy, state, rng, n_draws, visitors, rules, problem.n_slots)
+    if chooser.policy.debt.moves_each_round and has_learned(chooser.policy, chooser.state):
+        return play_ahead(chooser, rates, rng, n_draws).probabilities
+    return average_probabilities(chooser, rng, n_draws)
 
 
 def has_learned(policy: Policy, state: Any) -> bool:
@@ -279,7 +279,8 @@ class PageSet:
             return cls(player, np.zeros((1, n_columns)), rates)
         one = player if prices_of is None else prices_of
         rng, n_rounds = np.random.default_rng(0), max(n_rounds // N_PRICES, 1) * N_PRICES
-        found = play_ahead(one.form, one.problem, one.state, rates, rng, n_rounds, visitors)
+        chooser = Chooser(one.form, one.problem, one.state, visitors)
+        found = play_ahead(chooser, rates, rng, n_rounds)
         prices = np.zeros((n_rounds, n_columns))
         for column, floor in _columns_of(one.state).items():
             prices[:, column] = found.prices[:, floor] * float(mean_sale(one.state.pool))
@@ -343,9 +344,9 @@ class PageSet:
 
     def _chosen(self, visitor: Visitor, rules: PageRules | None) -> Floats:
         player = self._player
-        rng, who = np.random.default_rng(0), np.ascontiguousarray(visitor)[None]
-        parts = (player.form, player.problem, player.state, self.rate, rng, CHOICES)
-        return average_pages(*parts, who, rules)
+        who = np.ascontiguousarray(visitor)[None]
+        chooser = Chooser(player.form, player.problem, player.state, who, rules)
+        return average_pages(chooser, self.rate, np.random.default_rng(0), CHOICES)
 
     def _take_rates(self) -> None:
         self.rate = np.cumprod(self._player.state.posterior.mean, axis=0)

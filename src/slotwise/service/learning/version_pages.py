@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from slotwise.arrays import Floats, Links
-from slotwise.player.page_set import PageSet, average_pages, set_open_views
+from slotwise.player.page_set import Chooser, PageSet, average_pages, set_open_views
 from slotwise.player.player import LinkTotals, Player
 from slotwise.policies.policy import NOBODY, Visitor
 from slotwise.policies.rest_of_page import rest_of_page
@@ -78,8 +78,8 @@ class AveragePages:
         the logged propensity is exact even for a policy whose page is deterministic given its draw.
         """
         player = self._player
-        parts = (player.form, player.problem, player.state, _by_level(rates), rng, n_draws)
-        return average_pages(*parts, rules=rules)
+        chooser = Chooser(player.form, player.problem, player.state, rules=rules)
+        return average_pages(chooser, _by_level(rates), rng, n_draws)
 
     def page_within(self, rules: PageRules, rates: LinkRates) -> Floats:
         """Return the probabilities of all links within rules, as defined by `PageSolver`."""
@@ -99,7 +99,7 @@ class AveragePages:
                 known = LinkRates(*(column[free] for column in rates))
                 state = player.with_open_views(state, problem, free)
             rng = np.random.default_rng(0)
-            return average_pages(form, problem, state, _by_level(known), rng, n_draws)
+            return average_pages(Chooser(form, problem, state), _by_level(known), rng, n_draws)
 
         return rest_of_page(
             form,
