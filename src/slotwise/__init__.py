@@ -58,7 +58,7 @@ __all__ = [
     "simulate",
 ]
 
-# Loaded when first asked for. Tables, files and HTTP are not needed to choose links, and a compiler
+# Loaded on first use. Tables, files and HTTP are not needed to choose links, and a compiler
 # is not needed to store them.
 _LATER = {
     "BernoulliLinks": "slotwise.environments",

@@ -417,7 +417,7 @@ class Client:
 
     @staticmethod
     def _wait_s(tries: int, last: SlotwiseError | None) -> float:
-        """Return a random wait that doubles with each try, at least what the service asked."""
+        """Return a random wait that doubles with each try, at least what the service requires."""
         # Full jitter: clients do not retry all at the same time.
         wait_s = random.uniform(0, 0.1 * 2**tries)
         asked_s = getattr(last, "retry_after_s", 0.0)
@@ -462,8 +462,8 @@ def _refusal(answer: httpx.Response) -> ServiceRefusal:
     except ValueError:
         problem = {"detail": f"not a problem answer: {answer.text[:100]!r}"}
     refusal = ServiceRefusal(answer.status_code, problem if isinstance(problem, dict) else {})
-    asked = answer.headers.get("retry-after", "")
-    refusal.retry_after_s = float(asked) if asked.isdigit() else 0.0
+    wait = answer.headers.get("retry-after", "")
+    refusal.retry_after_s = float(wait) if wait.isdigit() else 0.0
     return refusal
 
 

@@ -92,7 +92,7 @@ class UnsupportedState(SlotwiseError, ValueError):
 
 
 class MissingData(SlotwiseError, FileNotFoundError):
-    """A file or column that a data set needs is not where the user said."""
+    """A file or column that a data set needs is not at the given place."""
 
 
 class MissingPackage(SlotwiseError, ModuleNotFoundError):

@@ -85,7 +85,7 @@ class Feature:
         return text
 
     def checked_label(self, value: str) -> str:
-        """Return the label of a value that a floor is asked for."""
+        """Return the label of a value that has a floor."""
         labels = [label for label in self.labels() if label]
         if value not in labels:
             rule = f"by values of {self.name} ({', '.join(labels)})"
@@ -406,15 +406,15 @@ class Features:
                 if isinstance(value, str) and value and value not in (NOT_KNOWN, *feature.words):
                     yield feature.name, value, feature.words
 
-    def know(self, said: Mapping[str, Any]) -> KnownVisitor:
+    def know(self, visitor: Mapping[str, Any]) -> KnownVisitor:
         """Return a caller's visitor with the words known now; nothing is counted."""
-        if not said.keys() <= self._names:
-            unknown = next(name for name in said if name not in self._names)
+        if not visitor.keys() <= self._names:
+            unknown = next(name for name in visitor if name not in self._names)
             known = ", ".join(sorted(self._names)) or "none is declared"
             raise InvalidInput.of("visitor", f"declared features only ({known})", unknown[:100])
         places, values, segment = [], {}, {}
         for feature, start in zip(self.features, self.offsets, strict=True):
-            value, place = said.get(feature.name), 0
+            value, place = visitor.get(feature.name), 0
             if not (value is None or value in ("", NOT_KNOWN)):
                 try:
                     place, stored = feature.known_place(value)
@@ -428,15 +428,15 @@ class Features:
 
     def read(self, texts: Mapping[str, str]) -> dict[str, str]:
         """Return what is stored of a visitor whose values are texts, as in a table."""
-        said: dict[str, Any] = dict(texts)
+        values: dict[str, Any] = dict(texts)
         labelled = {}
         for feature in self.features:
             text = texts.get(feature.name)
             if text is not None:
-                said[feature.name] = feature.read(text)
+                values[feature.name] = feature.read(text)
                 if isinstance(feature, Bins) and text.strip() in self._of_labels[feature.name]:
-                    labelled[feature.name] = said.pop(feature.name)
-        return self.know(said).values | labelled
+                    labelled[feature.name] = values.pop(feature.name)
+        return self.know(values).values | labelled
 
     def stored_places(self, stored: Mapping[str, str], *, is_counted: bool) -> list[int]:
         """Return the places of stored labels; one that is not declared any more is not known.

@@ -144,10 +144,10 @@ class Rule:
                 raise self.error("at_most", f"at least {self.at_least:g}", most)
             object.__setattr__(self, "at_most", float(most))
         if not self.at_least and most is None and not self.boost:
-            told = (
+            message = (
                 f"rule {self.name!r} must have `at_least`, `at_most` or `boost`, got none of them"
             )
-            raise InvalidInput(told, argument="rules")
+            raise InvalidInput(message, argument="rules")
 
     @classmethod
     def of_text(cls, text: str) -> Rule:
@@ -156,9 +156,9 @@ class Rule:
         >>> Rule.of_text("partner: b1, b2 >= 0.5")
         Rule(name='partner', links=('b1', 'b2'), at_least=0.5, at_most=None, boost=0.0)
         """
-        name, _, asked = text.partition(":")
-        sign = ">=" if ">=" in asked else "<="
-        links, _, number = asked.rpartition(sign)
+        name, _, bounded = text.partition(":")
+        sign = ">=" if ">=" in bounded else "<="
+        links, _, number = bounded.rpartition(sign)
         try:
             bound = float(number)
         except ValueError:
@@ -170,9 +170,9 @@ class Rule:
 
     def error(self, field_name: str, rule: str, value: object) -> InvalidInput:
         """Return the error that a field of this rule breaks `rule`."""
-        message = str(InvalidInput.of(field_name, rule, value))
-        told = message.replace("` must", f"` of rule {self.name!r} must", 1)
-        return InvalidInput(told, argument="rules")
+        plain = str(InvalidInput.of(field_name, rule, value))
+        message = plain.replace("` must", f"` of rule {self.name!r} must", 1)
+        return InvalidInput(message, argument="rules")
 
     def check_page(self, n_slots: int) -> None:
         """Refuse more slots than a page has, or than there are links."""
@@ -325,16 +325,16 @@ class Problem:
     def __repr__(self) -> str:
         """Return the arguments that differ from their defaults."""
         further = {level: self.floors[level] for level in self.floors if level != self.levels[0]}
-        asked: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "levels": () if self.levels == TWO_LEVELS else self.levels,
             "floors": further,
             "rate_floors": dict(self.rate_floors),
             "rewards": {} if self.rewards_last_level_only else dict(self.rewards),
         }
         names = ("features", "slot_weights", "segment_floors", "rules")
-        asked |= {name: getattr(self, name) for name in names}
+        fields |= {name: getattr(self, name) for name in names}
         plain = {name: getattr(self, name) for name in ("n_links", "n_slots", "click_floor")}
-        shown = plain | {name: value for name, value in asked.items() if value}
+        shown = plain | {name: value for name, value in fields.items() if value}
         return f"Problem({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -142,13 +142,13 @@ def evaluate_command(
         _draw(curve, f"frontier-{log.stem}", f"{log.name}: the price of the floor", out, formats)
     else:
         candidate = read_mix(mix) if mix is not None else question.best_mix()
-        asked = "best mix" if mix is None else mix.stem
-        answer = evaluate_all(log, {asked: candidate}, settings)[asked]
+        name = "best mix" if mix is None else mix.stem
+        answer = evaluate_all(log, {name: candidate}, settings)[name]
         _print_answer(answer, as_json)
         _draw(
             answer,
-            f"answer-{log.stem}-{asked.replace(' ', '-')}",
-            f"{log.name}: {asked}",
+            f"answer-{log.stem}-{name.replace(' ', '-')}",
+            f"{log.name}: {name}",
             out,
             formats,
         )
@@ -389,8 +389,8 @@ def frontier_command(
       slotwise frontier --selector front-page.sel --out figures
     """
     if (table is None) == (selector is None):
-        asked = "give TABLE, a file or the name of a data set, or --selector, a saved selector"
-        raise InvalidInput(f"{asked}; got {'neither' if table is None else 'both'}")
+        message = "give TABLE, a file or the name of a data set, or --selector, a saved selector"
+        raise InvalidInput(f"{message}; got {'neither' if table is None else 'both'}")
     if selector is not None:
         if slots is not None or data is not None or option or rule:
             wanted = "left out with --selector, which has its own"
@@ -468,8 +468,8 @@ def _of_guarantee(data: Dataset, text: str) -> Priced:
     most = float(min(n_slots, len(places)))
     if data.click_floor > 0:
         slots = np.linspace(0.0, most, N_GUARANTEES + 1)
-        asked = [[SlotRule(places, least, most)] for least in slots.tolist()]
-        found = [solve_rules(value, clicks, n_slots, data.click_floor, one) for one in asked]
+        bounds = [[SlotRule(places, least, most)] for least in slots.tolist()]
+        found = [solve_rules(value, clicks, n_slots, data.click_floor, one) for one in bounds]
         values = np.array([one.value for one in found])
         curve = Frontier(slots, values, np.maximum(-np.diff(values) / np.diff(slots), 0.0))
     else:  # slots of the rule in the place of clicks: exact

@@ -38,7 +38,7 @@ HOLDOUT = 0.2
 VIEWS_AT_ONCE = 30
 COMPILE_S = 300.0
 """Timeout for making the pool: its policy is compiled once on a machine."""
-TOLD_EVERY_S = 10.0
+PRINTED_EVERY_S = 10.0
 """Seconds between two lines of progress where the output is not a terminal."""
 WIDE = 90
 """Columns of a terminal that has room for bars."""
@@ -242,7 +242,7 @@ def run(
 ) -> None:
     """Send visitors and redraw the table until the time is over."""
     began = time.monotonic()
-    n_views, drawn, told = 0, -1.0, 0.0
+    n_views, drawn, printed = 0, -1.0, 0.0
     with (
         Live(console=console, auto_refresh=False) if console.is_terminal else nullcontext() as live
     ):
@@ -261,8 +261,8 @@ def run(
                 drawn = elapsed
                 shown = picture(client.stats(SHOP_POOL), n_views, elapsed, console.width)
                 live.update(shown, refresh=True)
-            if live is None and elapsed - told >= TOLD_EVERY_S:
-                told = elapsed
+            if live is None and elapsed - printed >= PRINTED_EVERY_S:
+                printed = elapsed
                 console.print(f"{n_views:,} page views in {elapsed:.0f} s", highlight=False)
             time.sleep(PAUSE_S)
     if live is None:

@@ -1,4 +1,4 @@
-"""The other process that compiles: how it is started, asked and ended.
+"""The other process that compiles: how it is started, given work and ended.
 
 Requests and answers are lines, in the same order. The process ends when its input does, so it
 never outlives the program that started it, however that program ends. Used by `__main__` and

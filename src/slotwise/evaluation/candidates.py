@@ -26,7 +26,7 @@ ROUNDING = 1e-6
 
 @dataclass(frozen=True)
 class Known:
-    """What a candidate may look at: the log before the block that it is asked for.
+    """What a candidate may read: the log before the block for which it is evaluated.
 
     `sizes` has the number of links on a page of each segment. The rows and columns of `rates` are
     the segments and links of the last fit; more may have been seen since.

@@ -179,7 +179,7 @@ def _spread(numbers: Sequence[float]) -> str:
 
 def _about_ranges(judged: Sequence[Judged]) -> list[str]:
     """Say for each data set of the paper where its statements hold together, and what fails."""
-    said = []
+    sentences = []
     for each in judged:
         if not each.stated:
             continue
@@ -196,8 +196,8 @@ def _about_ranges(judged: Sequence[Judged]) -> list[str]:
         if never:
             verb = "fails" if len(never) == 1 else "fail"
             sentence += f" With every γ that was tried {verb}: {'; '.join(never)}."
-        said.append(sentence)
-    return said
+        sentences.append(sentence)
+    return sentences
 
 
 def _about_bound(settings: Sequence[Setting]) -> str:
@@ -221,23 +221,23 @@ def _about_data(settings: Sequence[Setting]) -> list[str]:
     slack = _titles(
         setting for setting in settings if setting.config["optimum"].get("status") == "slack"
     )
-    said = []
+    sentences = []
     if look_alikes:
-        said.append(
+        sentences.append(
             f"Look-alike data ({listed(look_alikes)}) resemble the paper's in size and shape; "
             "what holds on them need not hold on the originals."
         )
     if slack:
-        said.append(
+        sentences.append(
             f"On {listed(slack)} the floor is slack: it costs nothing, so these results do not "
             "test the floor program."
         )
     if unkept:
-        said.append(
+        sentences.append(
             f"On {listed(unkept)} no page reaches the floor: regret is relative to the most "
             "clicked page, and violation and shortfall grow for every policy."
         )
-    return said
+    return sentences
 
 
 def _titles(settings: Iterable[Setting]) -> list[str]:

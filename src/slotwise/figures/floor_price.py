@@ -135,20 +135,20 @@ def _mark_floor(axes: Axes, picture: FrontierPicture, *, with_value: bool) -> No
     axes.axvline(floor, color=INK, linewidth=0.9, dashes=(4, 2), zorder=2)
     curve = picture.curve
     if floor > curve.floors[-1]:
-        said = f"{picture.bound} {readable(floor)}: infeasible"
+        label = f"{picture.bound} {readable(floor)}: infeasible"
     elif with_value:
         value = curve.value_at(floor)
         axes.plot([floor], [value], "o", color=INK, markersize=4.5, zorder=5)
-        said = f"{picture.bound} {readable(floor)}: {readable(value)}"
+        label = f"{picture.bound} {readable(floor)}: {readable(value)}"
     else:
-        said = f"{picture.bound} {readable(floor)}: {readable(curve.shadow_price_at(floor))}"
+        label = f"{picture.bound} {readable(floor)}: {readable(curve.shadow_price_at(floor))}"
     left, right = axes.get_xlim()
     share = (floor - left) / (right - left)
     # do not cover the curves, which change to the right
     side = "left" if share < 0.25 else "right"
     nudge = 0.012 if side == "left" else -0.012
     height = 0.06 if with_value else 0.93
-    write(axes, (share + nudge, height), said, fontsize=8.5, color=INK, ha=side, va="center")
+    write(axes, (share + nudge, height), label, fontsize=8.5, color=INK, ha=side, va="center")
 
 
 def _dress(axes: Axes, start: float, end: float, axis_label: str) -> None:
@@ -207,9 +207,9 @@ def draw_answers(answers: Mapping[str, Evaluation], title: str = "What if?") -> 
             if level == "clicks":
                 _mark_floors(axes, {answer.click_floor for answer in answers.values()})
         worth = f"worth {first.effective_sample_size:,.0f} of the candidate"
-        told = first.cannot_tell or f"{first.n_pages:,} page views, {worth}"
-        said = f"{told}  ·  {first.confidence:.0%} intervals, both together; thin: bootstrap"
-        write_titles(figure, title, said, 0.3, fontsize=9)
+        basis = first.cannot_tell or f"{first.n_pages:,} page views, {worth}"
+        subtitle = f"{basis}  ·  {first.confidence:.0%} intervals, both together; thin: bootstrap"
+        write_titles(figure, title, subtitle, 0.3, fontsize=9)
     return figure
 
 
@@ -247,8 +247,8 @@ def _mark_floors(axes: Axes, floors: set[float | None]) -> None:
     for floor in floors - {None}:
         at = float(floor or 0.0)
         axes.axvline(at, color=INK, linewidth=0.9, dashes=(4, 2), zorder=1)
-        said = f" floor {readable(at)}"
-        axes.annotate(said, (at, 0), xycoords=("data", "axes fraction"), va="bottom", fontsize=8)
+        label = f" floor {readable(at)}"
+        axes.annotate(label, (at, 0), xycoords=("data", "axes fraction"), va="bottom", fontsize=8)
 
 
 def draw_log_frontier(curve: LogFrontier, title: str = "The price of the floor") -> Figure:

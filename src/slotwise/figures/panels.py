@@ -134,8 +134,8 @@ class Setting:
     def floor_in_words(self, name: str) -> str:
         """Return a floor as text: "cart 1", or "cart/click 0.2" for a rate."""
         level = name.partition("/")[0]
-        asked = self.config["rate_floors"][level] if "/" in name else self.config["floors"][level]
-        return f"{name} {style.readable(asked)}"
+        floor = self.config["rate_floors"][level] if "/" in name else self.config["floors"][level]
+        return f"{name} {style.readable(floor)}"
 
     @property
     def _floors_in_words(self) -> str:

@@ -49,9 +49,9 @@ def draw_several_floors(results: Results) -> Figure:
 
 def _floor_panels(name: str, setting: Setting) -> tuple[Panel, Panel]:
     """Return the violation and the shortfall of one floor."""
-    asked = setting.floor_in_words(name).removeprefix(name).strip()
+    floor = setting.floor_in_words(name).removeprefix(name).strip()
     level, _, before = name.partition("/")
-    missing = f"{level} below {asked} of {before}" if before else f"{level} below {asked}"
+    missing = f"{level} below {floor} of {before}" if before else f"{level} below {floor}"
     return (
         Panel(f"violation:{name}", f"Violation: {name}", f"{missing}, summed over rounds"),
         Panel(f"shortfall:{name}", f"Shortfall: {name}", f"{missing}, in total"),

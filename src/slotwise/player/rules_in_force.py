@@ -92,15 +92,15 @@ class RulesInForce:
         self._cached: dict[tuple[bytes, bytes, int], RuledPage] = {}
         self._usual: RuledPage | None = None
 
-    def for_page(self, asked: Constraints | None) -> RuledPage:
+    def for_page(self, constraints: Constraints | None) -> RuledPage:
         """Return the rules for pages with these pins and exclusions."""
-        if asked is None:
+        if constraints is None:
             if self._usual is None:
                 self._usual = self.for_places(np.zeros(0, np.int64), np.zeros(0, np.int64))
             return self._usual
-        is_out = ~asked.is_free
-        is_out[asked.pinned] = False
-        return self.for_places(asked.pinned, np.flatnonzero(is_out))
+        is_out = ~constraints.is_free
+        is_out[constraints.pinned] = False
+        return self.for_places(constraints.pinned, np.flatnonzero(is_out))
 
     def for_places(self, pinned: Links, excluded: Links, n_slots: int | None = None) -> RuledPage:
         """Return the rules for pages with these pins, exclusions and slots."""
@@ -114,14 +114,14 @@ class RulesInForce:
         return self._cached[key]
 
     def _settle(self, pinned: Links, excluded: Links, n_slots: int) -> RuledPage:
-        asked = self.slot_rules()
-        some = [rule for rule in asked if len(rule.links)]
+        declared = self.slot_rules()
+        some = [rule for rule in declared if len(rule.links)]
         settled = settle_rules(some, self._n_links, n_slots, pinned, excluded)
         for rule, places in zip(self._rules, self._places, strict=True):
             settled.rules.boost[places] *= 1.0 + rule.boost
         at_random = self._random_page(settled.rules)
         granted = iter(settled.granted)
-        kept = [next(granted) if len(one.links) else one._replace(least=0.0) for one in asked]
+        kept = [next(granted) if len(one.links) else one._replace(least=0.0) for one in declared]
         return RuledPage(settled.rules, tuple(kept), at_random)
 
     def _random_page(self, rules: PageRules) -> Floats:
@@ -159,22 +159,22 @@ class RulesInForce:
 
         `ruled` is what pins leave of the rules, where there are some.
         """
-        asked, granted = self.slot_rules(), (ruled or self.for_page(None)).granted
-        kept = [k for k, rule in enumerate(asked) if len(rule.links)]
+        declared, granted = self.slot_rules(), (ruled or self.for_page(None)).granted
+        kept = [k for k, rule in enumerate(declared) if len(rule.links)]
         boost = self.for_page(None).rules.boost
         boosted = np.minimum(1.0, rates[0] * boost)
-        best = solve_rules(boosted, rates[1], self._n_slots, floor, [asked[k] for k in kept])
+        best = solve_rules(boosted, rates[1], self._n_slots, floor, [declared[k] for k in kept])
         prices = dict(zip(kept, best.prices.tolist(), strict=True))
         rows = []
         for place, rule in enumerate(self._rules):
-            without = [asked[k] for k in kept if k != place]
+            without = [declared[k] for k in kept if k != place]
             links = self._places[place]
             plain = boosted.copy()
             plain[links] = np.minimum(1.0, rates[0][links] * boost[links] / (1.0 + rule.boost))
             other = solve_rules(plain, rates[1], self._n_slots, floor, without)
             cost = cost_of_rules(rates, floor, other.probabilities, best.probabilities)
             least, most = granted[place].least, granted[place].most
-            is_violated = least < rule.at_least - VIOLATED or most > asked[place].most + VIOLATED
+            is_violated = least < rule.at_least - VIOLATED or most > declared[place].most + VIOLATED
             rows.append(
                 RuleReport(
                     name=rule.name,
@@ -186,7 +186,9 @@ class RulesInForce:
                     price=prices.get(place, 0.0) * money,
                     cost=cost * money,
                     violated=is_violated,
-                    granted=_granted(rule, least, most, asked[place].most) if is_violated else "",
+                    granted=_granted(rule, least, most, declared[place].most)
+                    if is_violated
+                    else "",
                 )
             )
         return tuple(rows)

@@ -98,11 +98,11 @@ class PageSlots:
         if not rows:
             return ()
         drawn = np.array(list(pages))
-        told = []
-        for row, stood in zip(rows, drawn.T, strict=True):
-            place, n_pages = Counter(stood.tolist()).most_common(1)[0]
-            told.append(replace(row, link=links[place], share=n_pages / len(drawn)))
-        return tuple(told)
+        described = []
+        for row, shown in zip(rows, drawn.T, strict=True):
+            place, n_pages = Counter(shown.tolist()).most_common(1)[0]
+            described.append(replace(row, link=links[place], share=n_pages / len(drawn)))
+        return tuple(described)
 
     def rows(self) -> tuple[SlotReport, ...]:
         """Return the weight of every slot; none where all slots are alike."""

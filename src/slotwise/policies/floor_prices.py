@@ -93,17 +93,17 @@ class Floors(NamedTuple):
 
 def new_floors(problem: Problem, patience: float) -> Floors:
     """Return floors to which nothing is owed: those of levels, then those of segments."""
-    asked = [(floor.level, EVERYBODY, floor.least) for floor in problem.active_floors]
-    asked += [(0, place, least) for place, least in problem.segment_floor_places]
+    rows = [(floor.level, EVERYBODY, floor.least) for floor in problem.active_floors]
+    rows += [(0, place, least) for place, least in problem.segment_floor_places]
     return Floors(
-        owed=np.zeros(len(asked)),
-        reserve=np.zeros(len(asked)),
-        expected=np.full(len(asked), MAX_EXPECTED),
-        rounds=np.zeros(len(asked)),
-        prices=np.zeros(len(asked)),
-        levels=np.array([level for level, _, _ in asked], np.int64),
-        places=np.array([place for _, place, _ in asked], np.int64),
-        least=np.array([least for _, _, least in asked], np.float64),
+        owed=np.zeros(len(rows)),
+        reserve=np.zeros(len(rows)),
+        expected=np.full(len(rows), MAX_EXPECTED),
+        rounds=np.zeros(len(rows)),
+        prices=np.zeros(len(rows)),
+        levels=np.array([level for level, _, _ in rows], np.int64),
+        places=np.array([place for _, place, _ in rows], np.int64),
+        least=np.array([least for _, _, least in rows], np.float64),
         rewards=np.array([problem.rewards.get(level, 0.0) for level in problem.levels]),
         reward=np.zeros(problem.n_levels),
         worth=np.zeros(problem.n_levels),
@@ -116,8 +116,8 @@ def floor_rows(before: Floors, after: Floors) -> Links:
     """Return for each floor the row of the same floor before, or -1."""
     known = zip(before.levels.tolist(), before.places.tolist(), strict=True)
     row_of = {floor: row for row, floor in enumerate(known)}
-    asked = zip(after.levels.tolist(), after.places.tolist(), strict=True)
-    return np.array([row_of.get(floor, -1) for floor in asked], np.int64)
+    rows = zip(after.levels.tolist(), after.places.tolist(), strict=True)
+    return np.array([row_of.get(floor, -1) for floor in rows], np.int64)
 
 
 def take_debts(after: Floors, before: Floors) -> None:

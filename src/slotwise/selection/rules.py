@@ -62,7 +62,7 @@ class Settled(NamedTuple):
 
 
 def settle_rules(
-    asked: Sequence[SlotRule],
+    rules: Sequence[SlotRule],
     n_links: int,
     n_slots: int,
     pinned: ArrayLike = (),
@@ -78,11 +78,11 @@ def settle_rules(
     if n_links - len(gone) < n_slots:
         rule = f"few enough links to leave {n_slots} for the page"
         raise InvalidInput.of("exclude", rule, len(gone))
-    groups, places = _disjoint_groups(asked, n_links)
+    groups, places = _disjoint_groups(rules, n_links)
     if places is None:
-        return _settle_crossing(asked, n_links, n_slots, pins, gone)
+        return _settle_crossing(rules, n_links, n_slots, pins, gone)
     draft = _Draft.of(groups, n_links, n_slots, pins, gone)
-    placed = list(zip(asked, places, strict=True))
+    placed = list(zip(rules, places, strict=True))
     for one, place in placed:
         draft.cap(one, place)
     for one, place in placed:
@@ -92,14 +92,14 @@ def settle_rules(
 
 
 def _disjoint_groups(
-    asked: Sequence[SlotRule], n_links: int
+    rules: Sequence[SlotRule], n_links: int
 ) -> tuple[list[Links], list[int] | None]:
     """Return the groups, and which one each rule is about (-1: one link); None if groups cross."""
     groups: dict[bytes, Links] = {}
     places: list[int] = []
     is_in_group = np.zeros(n_links, bool)
     place_of: dict[bytes, int] = {}
-    for rule in asked:
+    for rule in rules:
         links = np.unique(rule.links)
         if len(links) == 1:
             places.append(-1)
@@ -209,7 +209,7 @@ class _Rows(NamedTuple):
 
 
 def _settle_crossing(
-    asked: Sequence[SlotRule], n_links: int, n_slots: int, pinned: Links, excluded: Links
+    rules: Sequence[SlotRule], n_links: int, n_slots: int, pinned: Links, excluded: Links
 ) -> Settled:
     """Settle rules one after the other, each as far as those before it allow."""
     rows = _Rows(n_links, n_slots, [], [])
@@ -218,19 +218,19 @@ def _settle_crossing(
     if len(pinned):
         rows.add(pinned, float(len(pinned)), np.inf)
     most, least = [], []
-    for rule in asked:
+    for rule in rules:
         fewest = rows.most_of(rule.links, -1.0)
         most.append(rule.most if fewest <= rule.most + NOTHING else fewest)
         rows.add(rule.links, 0.0, most[-1])
-    for rule in asked:
+    for rule in rules:
         fits = rows.most_of(rule.links, 1.0) if rule.least > 0.0 else 0.0
         least.append(rule.least if fits >= rule.least - 1e-9 else fits)
         rows.add(rule.links, min(least[-1], fits), np.inf)
     granted = tuple(
-        SlotRule(rule.links, low, high) for rule, low, high in zip(asked, least, most, strict=True)
+        SlotRule(rule.links, low, high) for rule, low, high in zip(rules, least, most, strict=True)
     )
     groups: list[Links] = []  # pages are drawn group by group for those that do not cross
-    for rule in asked:
+    for rule in rules:
         if len(rule.links) > 1 and not any(np.isin(rule.links, one).any() for one in groups):
             groups.append(rule.links)
     draft = _Draft.of(groups, n_links, n_slots, pinned, excluded)
@@ -245,7 +245,7 @@ class RuledSolution(NamedTuple):
 
     `prices[r]` is the revenue a page view would gain if rule r were a slot looser, at the margin:
     the score of the best link that it leaves out less that of the worst link that it lets in.
-    `granted[r]` is the rule as it is kept; it differs from the rule asked for where rules
+    `granted[r]` is the rule as it is kept; it differs from the given rule where rules
     contradict each other. The rest is that of `slotwise.selection.Solution`.
     """
 

@@ -127,7 +127,7 @@ class Selector(Generic[AnyLink]):
         refuse_unknown(unknown, Selector.__init__)
         if n_slots is NOT_GIVEN:
             raise TypeError("`Selector` needs `n_slots`, the number of links on a page")
-        asked = checked_policy(policy)
+        checked = checked_policy(policy)
         self._money = Money(max_revenue)
         max_pages = whole_number("max_open_pages", max_open_pages, at_least=1)
         self._explore = checked_share("explore", explore)
@@ -150,8 +150,8 @@ class Selector(Generic[AnyLink]):
         )
         check_links(problem.rules, pool)
         if policy is None:
-            asked = default_policy(problem.horizon)
-        self._player = Player.start(problem, asked, pool.links)
+            checked = default_policy(problem.horizon)
+        self._player = Player.start(problem, checked, pool.links)
         self._levels = None if levels is None else problem.levels
         self._level_names = self._levels or CLICKS_AND_REVENUE
         self._rng = np.random.default_rng(seed)
@@ -170,10 +170,10 @@ class Selector(Generic[AnyLink]):
 
     def __repr__(self) -> str:
         """Return the problem, the policy and the number of pages."""
-        asked = repr(self.problem).removeprefix("Problem(").removesuffix(")")
-        asked = asked.replace(f", slot_weights={LEARN!r}", "")
+        described = repr(self.problem).removeprefix("Problem(").removesuffix(")")
+        described = described.replace(f", slot_weights={LEARN!r}", "")
         pages = f"{self._pages.n_issued} pages, {len(self._pages)} open"
-        return f"<Selector {asked}, policy={self.policy.name!r}: {pages}>"
+        return f"<Selector {described}, policy={self.policy.name!r}: {pages}>"
 
     def __reduce__(self) -> Never:
         """Refuse to be copied or pickled: two copies would settle the same pages."""
@@ -221,15 +221,17 @@ class Selector(Generic[AnyLink]):
             known = player.encode(visitor)
             if visitor:
                 self._unknown_words.note(player.features, visitor, known)
-            asked = None
+            constraints = None
             if pin is not NO_LINKS or exclude is not NO_LINKS:
-                asked = player.constraints(pin, exclude)
+                constraints = player.constraints(pin, exclude)
             is_logged = journal is not None
             own: OwnView | None = None
             if self._promised is not None:
                 own = self._promised.view(self.problem, player.pool, visitor_key, rng)
             self._count_open_pages()
-            player.choose(known, rng, asked, explore=self._explore, all_links=is_logged, own=own)
+            player.choose(
+                known, rng, constraints, explore=self._explore, all_links=is_logged, own=own
+            )
             page = player.draw(rng)
             self._forget_open(self._pages.forget_oldest())
             if player.rules is not None:
@@ -427,11 +429,11 @@ class Selector(Generic[AnyLink]):
         """
         with self._lock:
             clicks = self.problem.levels[0]
-            asked = dict(self.problem.floors) | floors
+            floor_of = dict(self.problem.floors) | floors
             if click_floor is not None:
-                asked[clicks] = click_floor
-            first = asked.pop(clicks)
-            self._move_to(self._player.pool, click_floor=first, floors=asked)
+                floor_of[clicks] = click_floor
+            first = floor_of.pop(clicks)
+            self._move_to(self._player.pool, click_floor=first, floors=floor_of)
             self._delivered.start_again()
 
     def set_rules(self, rules: Sequence[Rule]) -> None:

@@ -115,12 +115,12 @@ class _Run:
                 errors.seek(0)
                 put({"failed": self._reason(errors.read().decode(errors="replace"))})
 
-    def _reason(self, said: str) -> str:
+    def _reason(self, output: str) -> str:
         if self._is_late:
             longest = f"the simulation took longer than {self._within_s:g} seconds"
             return f"{longest}; ask for fewer links, cases or views, or run `slotwise plan`"
-        last = "".join(said.strip().splitlines()[-1:])
-        if "Traceback (most recent call last)" in said:
+        last = "".join(output.strip().splitlines()[-1:])
+        if "Traceback (most recent call last)" in output:
             _log.error("a plan failed: %s", last.partition(":")[0])
             last = ""
         return last or "the simulation ended without an answer"

@@ -230,8 +230,8 @@ def has_slot_weights(pool: PoolSettings) -> bool:
 
 def slots_of_pool(pool: PoolSettings, clicks: Sequence[float] = ()) -> PageSlots:
     """Return the slots of a pool's pages, given the clicks on pages in random order."""
-    asked = slot_weights_of(pool)
-    return PageSlots(Problem(n_links=pool.slots, n_slots=pool.slots, slot_weights=asked), clicks)
+    weights = slot_weights_of(pool)
+    return PageSlots(Problem(n_links=pool.slots, n_slots=pool.slots, slot_weights=weights), clicks)
 
 
 def pool_problem(pool: PoolSettings, n_links: int, features: Features | None) -> Problem | None:

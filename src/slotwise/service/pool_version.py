@@ -42,7 +42,7 @@ class VisitorKind(msgspec.Struct, frozen=True, array_like=True):
 class EarlyKind(msgspec.Struct, frozen=True, array_like=True):
     """The weighted counts of open views of one kind of visitor."""
 
-    said: tuple[tuple[str, Any], ...]
+    visitor: tuple[tuple[str, Any], ...]
     """The visitor's features as the caller sent them."""
     places: bytes
     """The places of the links that were shown."""
@@ -55,13 +55,13 @@ def stored_early(
 ) -> tuple[EarlyKind, ...]:
     """Return counts of open views to be stored: of the kinds with most views, `most` numbers."""
     stored, n_cells = [], 0
-    for said, counts in sorted(early.items(), key=lambda one: -one[1].views[0].sum()):
+    for visitor, counts in sorted(early.items(), key=lambda one: -one[1].views[0].sum()):
         n_cells += int(np.count_nonzero(counts.views))
         if n_cells > most:
             break
         places = np.flatnonzero(counts.views.any(axis=0))
         table = np.stack([counts.views[:, places], counts.sums[:, places]])
-        stored.append(EarlyKind(said, places.tobytes(), table.tobytes()))
+        stored.append(EarlyKind(visitor, places.tobytes(), table.tobytes()))
     return tuple(stored)
 
 
@@ -184,7 +184,7 @@ class StoredVersion(msgspec.Struct, frozen=True, kw_only=True):
             views, sums = np.zeros((2, table.shape[1], len(link_ids)))
             views[:, places[places >= 0]] = table[0][:, places >= 0]
             sums[:, places[places >= 0]] = table[1][:, places >= 0]
-            found[kind.said] = LinkCounts(views, sums)
+            found[kind.visitor] = LinkCounts(views, sums)
         return found
 
     def rates(self) -> LinkRates:

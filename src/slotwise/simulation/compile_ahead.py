@@ -65,7 +65,7 @@ def compiled_elsewhere(blocks: Sequence[RunBlock]) -> Iterator[None]:
     If it fails, this process compiles them when they are played.
     """
     try:
-        asked = pickle.dumps(list(blocks))
+        pickled = pickle.dumps(list(blocks))
     except (pickle.PicklingError, AttributeError, TypeError):  # a policy of a notebook, say
         yield
         return
@@ -83,7 +83,7 @@ def compiled_elsewhere(blocks: Sequence[RunBlock]) -> Iterator[None]:
         return
     try:
         with suppress(BrokenPipeError), process.stdin as pipe:  # type: ignore[union-attr]
-            pipe.write(asked)
+            pipe.write(pickled)
         yield
         process.wait()
     finally:

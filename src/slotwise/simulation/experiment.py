@@ -276,8 +276,8 @@ def current_commit() -> str | None:
     here = Path(__file__)
 
     def git(*command: str) -> str:
-        asked = ["git", "-C", str(here.parent), *command]
-        done = subprocess.run(asked, capture_output=True, text=True, timeout=5, check=True)
+        arguments = ["git", "-C", str(here.parent), *command]
+        done = subprocess.run(arguments, capture_output=True, text=True, timeout=5, check=True)
         return done.stdout.strip()
 
     try:

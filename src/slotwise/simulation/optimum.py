@@ -77,19 +77,19 @@ def _finite(number: float) -> float | None:
 def find_optimum(environment: Environment, problem: Problem, n_rounds: int) -> Optimum:
     """Return the best mix for the mean rates over `n_rounds` rounds."""
     rates = np.minimum(1.0, environment.rates(n_rounds))
-    asked = simulated_rules(problem).slot_rules() if problem.rules else []
+    rules = simulated_rules(problem).slot_rules() if problem.rules else []
     is_plain = problem.has_click_floor_only and problem.rewards_last_level_only
     if is_plain:
         program = rates[-1], rates[0], problem.n_slots, problem.click_floor
-        best = solve_rules(*program, asked)[:5] if asked else solve(*program)
+        best = solve_rules(*program, rules)[:5] if rules else solve(*program)
         found = Optimum(*best, amounts={}, shadow_prices={}, largest_shortfall=0.0)
         if environment.feature_sizes or environment.slot_weights:
-            return _where_pages_differ(found, environment, problem, n_rounds, asked)
+            return _where_pages_differ(found, environment, problem, n_rounds, rules)
         return found
     if environment.feature_sizes or environment.slot_weights:
         rule = "on clicks alone where visitors or slots differ"
         raise InvalidInput.of("floors", rule, dict(problem.floors))
-    return _with_several_floors(rates, problem, asked)
+    return _with_several_floors(rates, problem, rules)
 
 
 def _where_pages_differ(
@@ -146,14 +146,14 @@ def _to_visitors(
     return float(shares @ (knowing * value).sum(axis=1)), float(shares @ (value @ for_all))
 
 
-def _with_several_floors(rates: Floats, problem: Problem, asked: Sequence[SlotRule]) -> Optimum:
+def _with_several_floors(rates: Floats, problem: Problem, rules: Sequence[SlotRule]) -> Optimum:
     floors, n_links, n_slots = problem.active_floors, problem.n_links, problem.n_slots
     value = sum(
         weight * rates[problem.levels.index(level)] for level, weight in problem.rewards.items()
     )
     demands = [rates[floor.level] - floor.rate * rates[floor.level - 1] for floor in floors]
     least = [floor.least for floor in floors]
-    for rule in settle_rules(asked, n_links, n_slots).granted if asked else ():
+    for rule in settle_rules(rules, n_links, n_slots).granted if rules else ():
         is_of_rule = np.isin(np.arange(n_links), rule.links).astype(np.float64)
         # a cap on some links is a floor on the rest of the page
         demands += [is_of_rule, 1.0 - is_of_rule]
@@ -161,13 +161,13 @@ def _with_several_floors(rates: Floats, problem: Problem, asked: Sequence[SlotRu
     if not demands:  # weighted rewards without a floor: a floor of 0 keeps the shape of the program
         demands, least = [np.zeros(n_links)], [0.0]
     best = solve_floors(np.asarray(value), np.array(demands), n_slots, least)
-    if asked and best.status == "infeasible":
+    if rules and best.status == "infeasible":
         # the smallest shortfall would be one of rules and floors together, and rules come first
         reach = "such that every floor can be kept within them where levels have floors"
         raise InvalidInput.of("rules", reach, [one.name for one in problem.rules])
     names = [floor.name for floor in floors]
     prices = dict(zip(names, best.shadow_prices.tolist(), strict=False))
-    is_slack = asked and not any(prices.values())
+    is_slack = rules and not any(prices.values())
     return Optimum(
         probabilities=best.probabilities,
         shadow_price=prices.get(problem.levels[0], 0.0),

@@ -83,7 +83,7 @@ class OwnPagePlan:
 def own_page_plan(
     own_page: Sequence[int] | None, keep: float | None, holdout: float = LEAST_OWN
 ) -> OwnPagePlan | None:
-    """Return the plan that was asked for, if any."""
+    """Return the plan that was given, if any."""
     if own_page is None:
         if keep is not None:
             raise InvalidInput.of("keep", "given with an own page", keep)

@@ -32,7 +32,7 @@ def is_visitor_of_this_machine(request: Request, settings: Settings) -> bool:
 
 
 _SCOPES = ("read", "admin")
-"""What the dashboard does. Pages and events are asked for and sent by programs, with keys."""
+"""What the dashboard does. Programs request pages and send events, with keys."""
 _SAFE = ("GET", "HEAD")
 
 

@@ -95,13 +95,13 @@ async def make_decision(
 ) -> DecisionRecord:
     """Choose a page that counts as shown, or refuse what is requested."""
     service = context.service
-    asked = (pool_id, context.clock_us(), *requested[:5], caller, requested[5])
+    arguments = (pool_id, context.clock_us(), *requested[:5], caller, requested[5])
     try:
-        decision = service.decider.decide_at_once(*asked)
+        decision = service.decider.decide_at_once(*arguments)
         if decision is None:
             decider = service.decider
             threads = decider.threads if requested[3] is None else decider.id_threads
-            decision = await asyncio.wrap_future(threads.submit(decider.decide, *asked))
+            decision = await asyncio.wrap_future(threads.submit(decider.decide, *arguments))
     except UnknownLink as error:
         raise broken_rule(str(error), "/pin") from None
     except InvalidInput as error:

@@ -173,10 +173,10 @@ def _read(raw: msgspec.Raw) -> tuple[Event, str]:
     except msgspec.ValidationError:  # perhaps only for a field that is not known
         body: EventBody = _decode_event(raw)
     wrong = _misspelt(raw, body.__struct_encode_fields__)
-    said = [
+    advice = [
         f"ignored `{name}`; did you mean `{of}` of a {tag}?" for name, (of, tag) in wrong.items()
     ]
-    return _event(body), " ".join(said)
+    return _event(body), " ".join(advice)
 
 
 def _broken(raw: msgspec.Raw, error: Exception, within: str = "") -> FieldError:
@@ -206,7 +206,7 @@ def _broken(raw: msgspec.Raw, error: Exception, within: str = "") -> FieldError:
 async def record_event(context: ServiceContext, request: Request) -> ItemOutcome:
     """Record a click, a conversion or a refund."""
     try:
-        event, said = _read(request.body)
+        event, advice = _read(request.body)
     except msgspec.ValidationError as error:
         broken = _broken(request.body, error)
         raise RequestProblem("validation", broken.detail, errors=[broken]) from None
@@ -215,7 +215,7 @@ async def record_event(context: ServiceContext, request: Request) -> ItemOutcome
     except msgspec.DecodeError as error:
         raise RequestProblem("invalid-json", str(error)) from None
     [outcome] = await _submit(context, [event])
-    return _item(outcome, said)
+    return _item(outcome, advice)
 
 
 @OPERATIONS.add(
@@ -234,9 +234,9 @@ async def record_events(context: ServiceContext, request: Request) -> BatchOutco
     events: list[Event] = []
     for index, raw in enumerate(body.events):
         try:
-            event, said = _read(raw)
+            event, advice = _read(raw)
             events.append(event)
-            outcomes.append(said)
+            outcomes.append(advice)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             broken = _broken(raw, error, within=f"/events/{index}")
             outcomes.append(ItemOutcome("rejected", "malformed", broken.detail, broken.pointer))
@@ -275,9 +275,9 @@ async def _submit(context: ServiceContext, events: Sequence[Event]) -> list[Outc
     return outcomes
 
 
-def _item(outcome: Outcome, said: str, within: str = "") -> ItemOutcome:
-    if outcome is ACCEPTED and not said:
+def _item(outcome: Outcome, advice: str, within: str = "") -> ItemOutcome:
+    if outcome is ACCEPTED and not advice:
         return _ACCEPTED
     pointer = f"{within}/{outcome.field}" if outcome.field else ""
-    detail = "; ".join(filter(None, (outcome.detail, said)))
+    detail = "; ".join(filter(None, (outcome.detail, advice)))
     return ItemOutcome(outcome.outcome, outcome.reason, detail, pointer)

@@ -153,7 +153,7 @@ OPERATIONS = Operations()
     problems=("pool-too-large",),
 )
 async def put_link(context: ServiceContext, request: Request) -> LinkAnswer:
-    """Add or replace a link; statistics are kept unless a reset is asked for."""
+    """Add or replace a link; statistics stay unless a reset is requested."""
     body: LinkBody = request.body
     link = compose(LinkRecord, body, **_dates(body), **request.path_values)
     _check(context, link)

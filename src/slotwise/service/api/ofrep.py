@@ -124,9 +124,9 @@ def _cors(context: ServiceContext, request: Request) -> Headers:
     return (vary, (b"access-control-allow-origin", origin), exposed)
 
 
-def _visitor_key(said: Mapping[str, Any]) -> str | None:
+def _visitor_key(attributes: Mapping[str, Any]) -> str | None:
     """Return what identifies the visitor, so that his group stays the same; None if nothing."""
-    return said.get(TARGETING_KEY, "")[:MAX_KEY] or None
+    return attributes.get(TARGETING_KEY, "")[:MAX_KEY] or None
 
 
 _DECLARED: dict[str, Any] = {
@@ -155,8 +155,8 @@ async def evaluate_flag(context: ServiceContext, request: Request) -> Answer:
     pool_id, caller = request.path_values["pool_id"], request.caller()
     if not is_id(pool_id):
         raise UnknownPool(f"there is no pool {pool_id[:80]!r}")
-    said = _checked_context(request)
-    visitor, key = _visitor(context, pool_id, said), _visitor_key(said)
+    attributes = _checked_context(request)
+    visitor, key = _visitor(context, pool_id, attributes), _visitor_key(attributes)
     if request.key is not None and request.key.pool_id:
         made, page = await make_proposal(context, pool_id, None, visitor, caller, key)
     else:
@@ -179,15 +179,15 @@ async def evaluate_flags(context: ServiceContext, request: Request) -> Answer:
     A client that polls has the same pages for an hour, unless the visitor, a pool or a link
     changes. A new version of the pool is no change: links must not move while they are read.
     """
-    said, caller, now_us = _checked_context(request), request.caller(), context.clock_us()
+    attributes, caller, now_us = _checked_context(request), request.caller(), context.clock_us()
     pool_ids = _pools(context, request)
     visitors: dict[str, dict[str, Any] | RequestProblem] = {}
     for pool_id in pool_ids:
         try:
-            visitors[pool_id] = _visitor(context, pool_id, said)
+            visitors[pool_id] = _visitor(context, pool_id, attributes)
         except RequestProblem as problem:
             visitors[pool_id] = problem
-    state = _state(context, (caller, said.get(TARGETING_KEY)), visitors)
+    state = _state(context, (caller, attributes.get(TARGETING_KEY)), visitors)
     headers = _cors(context, request)
     if tag := _fresh_tag(request.headers.get(b"if-none-match", b""), state, now_us):
         return Answer(b"", 304, b"", ((b"etag", tag), *headers))
@@ -198,8 +198,8 @@ async def evaluate_flags(context: ServiceContext, request: Request) -> Answer:
         try:
             if isinstance(visitor, RequestProblem):
                 raise visitor
-            asked = (pool_id, None, visitor, caller, _visitor_key(said))
-            flags.append(_evaluation(*await make_proposal(context, *asked)))
+            arguments = (pool_id, None, visitor, caller, _visitor_key(attributes))
+            flags.append(_evaluation(*await make_proposal(context, *arguments)))
         except UnknownPool:  # archived meanwhile
             continue
         except RequestProblem as problem:
@@ -232,17 +232,23 @@ async def allow_flags(context: ServiceContext, request: Request) -> Answer:
 
 def _checked_context(request: Request) -> dict[str, Any]:
     body: EvaluationBody | None = request.body
-    said = {} if body is None else body.context
-    if not isinstance(said.get(TARGETING_KEY, ""), str):
+    attributes = {} if body is None else body.context
+    if not isinstance(attributes.get(TARGETING_KEY, ""), str):
         raise broken_rule(f"`{TARGETING_KEY}` must be a text", f"/context/{TARGETING_KEY}")
-    return said
+    return attributes
 
 
-def _visitor(context: ServiceContext, pool_id: str, said: Mapping[str, Any]) -> dict[str, Any]:
+def _visitor(
+    context: ServiceContext, pool_id: str, attributes: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return the attributes that are features of the pool; count the others."""
     features = context.service.directory.pool(pool_id).features
-    visitor = {name: value for name, value in said.items() if name in features}
-    ignored = len(said) - len(visitor) - (TARGETING_KEY in said and TARGETING_KEY not in visitor)
+    visitor = {name: value for name, value in attributes.items() if name in features}
+    ignored = (
+        len(attributes)
+        - len(visitor)
+        - (TARGETING_KEY in attributes and TARGETING_KEY not in visitor)
+    )
     if ignored:
         context.metrics.ignored_attributes[pool_id] += ignored
     try:

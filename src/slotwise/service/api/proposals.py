@@ -157,12 +157,12 @@ async def make_proposal(
 ) -> tuple[DecisionRecord, bytes]:
     """Choose a page that becomes a view once it was seen; return it also as JSON."""
     service = context.service
-    asked = (pool_id, context.clock_us(), slots, visitor, visitor_key)
+    arguments = (pool_id, context.clock_us(), slots, visitor, visitor_key)
     try:
         if service.decider.proposes_at_once(pool_id, slots, visitor):
-            proposed = service.decider.propose(*asked)
+            proposed = service.decider.propose(*arguments)
         else:
-            proposing = service.decider.threads.submit(service.decider.propose, *asked)
+            proposing = service.decider.threads.submit(service.decider.propose, *arguments)
             proposed = await asyncio.wrap_future(proposing)
     except InvalidInput as error:
         context.outcomes.pages.note("refused-visitor", pool_id, str(error))

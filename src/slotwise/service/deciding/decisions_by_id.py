@@ -23,7 +23,7 @@ MAX_RECENT = 50_000
 class DecisionsById:
     """Finds decisions in memory, in progress, and in the store.
 
-    A store that does not answer within `LOOK_UP_S` is not asked again for `REST_S`. A decision made
+    A store that does not answer within `LOOK_UP_S` is not read again for `REST_S`. A decision made
     meanwhile is *unconfirmed*: another replica may have stored another decision with its id. It is
     looked up again at its next request, and a stored decision takes precedence.
     """

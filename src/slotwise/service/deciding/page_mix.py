@@ -232,7 +232,7 @@ class PageMix:
             if free is not None:
                 page.append(ShownLink(link_ids[free], position, logged[free]))
             else:
-                # On a page shorter than asked for, the last pins move up.
+                # On a page shorter than requested, the last pins move up.
                 link_id = pins.pop(position if position in pins else min(pins))
                 page.append(ShownLink(link_id, position, 1.0))
         return tuple(page)
@@ -429,19 +429,19 @@ class KnownVisitors:
         """Return the places of values as they are stored."""
         return self._features.stored_places(stored, is_counted=False)
 
-    def know(self, said: Mapping[str, Any]) -> KnownVisitor:
+    def know(self, visitor: Mapping[str, Any]) -> KnownVisitor:
         """Return the visitor, or raise `InvalidInput` for undeclared features. Quick."""
-        if not said:
+        if not visitor:
             return self.nobody
-        values = said.values()
+        values = visitor.values()
         # The key contains types, since 1 and True are equal but only one of them is a bool.
-        key = (*said, *values, *map(type, values))
+        key = (*visitor, *values, *map(type, values))
         try:
             known = self._cache.get(key)
         except TypeError:  # a list or an object
-            return self._features.know(said)
+            return self._features.know(visitor)
         if known is None:
-            known = self._features.know(said)
+            known = self._features.know(visitor)
             if len(self._cache) >= MAX_CACHED:
                 self._cache.clear()
             if all(not isinstance(value, str) or len(value) <= MAX_LENGTH for value in values):

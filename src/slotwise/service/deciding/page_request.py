@@ -65,11 +65,11 @@ def checked_constraints(
 
 def canonical_constraints(exclude: Sequence[str], pin: Sequence[Pin], slots: int | None) -> str:
     """Return constraints as JSON; equal constraints give equal text."""
-    asked: dict[str, object] = {}
+    request: dict[str, object] = {}
     if exclude:
-        asked["exclude"] = sorted(set(exclude))
+        request["exclude"] = sorted(set(exclude))
     if pin:
-        asked["pin"] = sorted((item.position, item.link_id) for item in pin)
+        request["pin"] = sorted((item.position, item.link_id) for item in pin)
     if slots is not None:
-        asked["slots"] = slots
-    return msgspec.json.encode(asked).decode()
+        request["slots"] = slots
+    return msgspec.json.encode(request).decode()

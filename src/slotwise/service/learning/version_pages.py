@@ -199,11 +199,11 @@ class VisitorsAhead:
         self._opened_us = now_us
         known: dict[tuple[tuple[str, str], ...], list[int]] = {}
         for view in views:
-            said = tuple(view.visitor.items())
-            places = known.get(said)
+            visitor = tuple(view.visitor.items())
+            places = known.get(visitor)
             if places is None:
                 places = self.player.features.stored_places(view.visitor, is_counted=False)
-                known[said] = places
+                known[visitor] = places
             self._recent.append(tuple(places))
             held = [row for row, place in enumerate(self._places) if place in places]
             for shown in view.shown if held else ():
@@ -304,11 +304,13 @@ class VisitorsAhead:
         """
         player, n_cells = self.player, 0
         learner, learned = player.copy(), np.zeros_like(self._open_links)
-        for said, counts in sorted(early.items(), key=lambda one: -one[1].views[0].sum()):
+        for visitor, counts in sorted(early.items(), key=lambda one: -one[1].views[0].sum()):
             n_cells += int(np.count_nonzero(counts.views))
             if n_cells > MAX_CELLS:
                 break
-            places = np.array(player.features.stored_places(dict(said), is_counted=False), np.int64)
+            places = np.array(
+                player.features.stored_places(dict(visitor), is_counted=False), np.int64
+            )
             learner.learn_counts(totals_of(counts, places))
             learned += counts.views
         left = np.maximum(self._open_links - learned, 0.0)

@@ -111,17 +111,17 @@ class LinkTable:
         for span in activity.link_spans:
             self._spans_of[span.link_id].append(span)
 
-    def select(self, asked: LinkTableQuery) -> LinkRows:
+    def select(self, query: LinkTableQuery) -> LinkRows:
         """Return the rows that contain a text and have a role, sorted; the sort is stable."""
-        wanted = asked.text.casefold()
+        wanted = query.text.casefold()
         found = [
             (link, role)
             for link, role in self._links
-            if asked.role in ("", role) and (not wanted or wanted in self._searched(link))
+            if query.role in ("", role) and (not wanted or wanted in self._searched(link))
         ]
-        down = asked.order == "down"
-        found.sort(key=lambda one: self._sort_key(one[0], one[1], asked.sort), reverse=down)
-        shown = found[asked.offset : asked.offset + asked.limit]
+        down = query.order == "down"
+        found.sort(key=lambda one: self._sort_key(one[0], one[1], query.sort), reverse=down)
+        shown = found[query.offset : query.offset + query.limit]
         return LinkRows(
             n_links=len(self._links),
             n_found=len(found),

@@ -203,8 +203,8 @@ def _shown(value: object) -> str:
             return f"{views:,} views with {clicks:,} clicks at {discount:g}"
         case dict():
             names = (name for name, one in value.items() if name not in _SILENT and one)
-            told = (f"{_label(name)} {_value(name, value)}" for name in names)
-            return ", ".join(told) or "none"
+            parts = (f"{_label(name)} {_value(name, value)}" for name in names)
+            return ", ".join(parts) or "none"
         case list():
             return ", ".join(map(_shown, value)) or "none"
         case None | "":

@@ -109,9 +109,9 @@ def report_rules(
     rates, money = (now.revenue, now.clicks), float(settings.max_revenue_micros)
     ruled = now.in_force.for_places(now.pinned, NO_PLACES)
     rows = now.in_force.report(shown, delivered, rates, settings.click_floor, money, ruled)
-    asked = now.in_force.slot_rules()
+    slot_rules = now.in_force.slot_rules()
     found = []
-    for rule, row, one, links in zip(settings.rules, rows, counted, asked, strict=True):
+    for rule, row, one, links in zip(settings.rules, rows, counted, slot_rules, strict=True):
         clicks = float(shown[links.links] @ now.clicks[links.links])
         goals = _goals(rule, one, installed.stored, row.slots_now, clicks)
         detail = f"Rule {rule.name!r} has {row.granted} slots per page." if row.violated else ""
@@ -150,10 +150,10 @@ def check_new_rules(
     """
     check_rules(pool, rules, now_us)
     settings = replace(pool.settings, rules=dated_rules(pool, rules, now_us))
-    asked = pool.with_settings(settings)
-    now, money = _present(asked, installed), settings.max_revenue_micros
+    changed = pool.with_settings(settings)
+    now, money = _present(changed, installed), settings.max_revenue_micros
     if now is None:
-        found = report_rules(asked, installed)
+        found = report_rules(changed, installed)
         return RuleCheck(
             currency=settings.currency,
             revenue_micros=0,
@@ -173,7 +173,7 @@ def check_new_rules(
     links = LinkPool([installed.link_ids[k] for k in now.places.tolist()])
     no_rules = RulesInForce((), links, now.n_slots)
     within, free = best(now.in_force), best(no_rules)
-    rows = report_rules(asked, installed, within)
+    rows = report_rules(changed, installed, within)
     conflicts = [row.detail for row in rows if row.violated]
     floor = settings.click_floor
     most, most_free = (

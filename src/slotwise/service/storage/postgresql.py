@@ -432,12 +432,12 @@ class PostgresqlSharing:
                 )
             yield
 
-    def start(self, told: Callable[[], None]) -> None:
-        """Take part in the election; another thread calls `told` after each change."""
+    def start(self, on_change: Callable[[], None]) -> None:
+        """Take part in the election; another thread calls `on_change` after each change."""
         if self._thread is None:
             self.used_epoch = -1
             self._thread = Thread(
-                target=self._run, args=(told,), name="slotwise-sharing", daemon=True
+                target=self._run, args=(on_change,), name="slotwise-sharing", daemon=True
             )
             self._thread.start()
 
@@ -448,22 +448,22 @@ class PostgresqlSharing:
             self._thread.join()
         self._connections.close()
 
-    def _run(self, told: Callable[[], None]) -> None:
+    def _run(self, on_change: Callable[[], None]) -> None:
         while not self._stopping.is_set():
             try:
                 with self._connections.connect() as connection:
-                    self._take_part(connection, told)
+                    self._take_part(connection, on_change)
             except (psycopg.Error, StoreUnavailable) as error:
                 if self.epoch is not None:
                     _log.warning("this replica learns no more: %s", str(error).strip())
             self.epoch = None
             self._stopping.wait(_EVERY_S)
 
-    def _take_part(self, connection: _Connection, told: Callable[[], None]) -> None:
+    def _take_part(self, connection: _Connection, on_change: Callable[[], None]) -> None:
         for statement in _SET_UP:
             connection.execute(statement.encode())
         [(session_id,)] = connection.execute(b"SELECT pg_backend_pid()").fetchall()
-        told()  # earlier notifications were lost
+        on_change()  # earlier notifications were lost
         while not self._stopping.is_set():
             self._compare(connection)
             if self.epoch is None:
@@ -474,13 +474,13 @@ class PostgresqlSharing:
                     "the session changed under the learner's lock: there is a pooler in between; "
                     "set `store_direct` to the database's own address"
                 )
-            self._listen(connection, told)
+            self._listen(connection, on_change)
 
-    def _listen(self, connection: _Connection, told: Callable[[], None]) -> None:
+    def _listen(self, connection: _Connection, on_change: Callable[[], None]) -> None:
         until_s = time.monotonic() + _EVERY_S
         while time.monotonic() < until_s and not self._stopping.is_set():
             for _ in connection.notifies(timeout=_LISTEN_S, stop_after=1):
-                told()
+                on_change()
 
     def _try_to_lead(self, connection: _Connection) -> None:
         locked = connection.execute(f"SELECT {try_session_lock_sql(LEARNING)}".encode())

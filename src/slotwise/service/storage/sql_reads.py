@@ -685,7 +685,7 @@ class StoreReader:
         Equals the sums over the single views, except that the views of links are estimated for more
         than `MAX_PAGES`.
         """
-        asked: dict[str, object] = {
+        parameters: dict[str, object] = {
             "pool_id": pool_id,
             "since_us": since_us,
             "span_us": span_us,
@@ -694,7 +694,7 @@ class StoreReader:
         }
 
         def rows(query: str) -> list[tuple[int, ...]]:
-            return self._fetch(ACTIVITY[query], **asked)
+            return self._fetch(ACTIVITY[query], **parameters)
 
         spans: dict[tuple[int, int], dict[str, int]] = defaultdict(dict)
         for query, names in (
@@ -708,8 +708,8 @@ class StoreReader:
             units, rest = one.pop("revenue_units", 0), one.pop("revenue_rest", 0)
             one["revenue_micros"] = units * MICROS + rest
         n_pages = sum(sums.get("views", 0) for sums in spans.values())
-        asked["every"] = _step(n_pages)
-        asked["every_open"] = _step(rows("n_open")[0][0])
+        parameters["every"] = _step(n_pages)
+        parameters["every_open"] = _step(rows("n_open")[0][0])
         links: dict[tuple[str, int], dict[str, int]] = defaultdict(dict)
         for query, name in (("link_views", "views"), ("link_clicks", "clicks")):
             for link_id, span, total in rows(query):

@@ -145,11 +145,11 @@ def _refuse_other_files(path: Path, busy_timeout_s: float) -> None:
         except sqlite3.DatabaseError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_NOTADB:
                 raise
-            told = f"{path} is not a database; give the file of a store"
-            raise StoreUnavailable(told) from None
+            message = f"{path} is not a database; give the file of a store"
+            raise StoreUnavailable(message) from None
     if names and not {"alembic_version", "pools"} <= names:
-        told = f"{path.name} is a database, but not a store of slotwise; give another file"
-        raise UnsupportedState(told)
+        message = f"{path.name} is a database, but not a store of slotwise; give another file"
+        raise UnsupportedState(message)
 
 
 class SqliteFile:
