@@ -48,7 +48,7 @@ from slotwise.service.pool import Pool
 from slotwise.service.records import SECOND_US
 
 ReadViews = Callable[[FoldPosition, int, int], list[View]]
-Said = tuple[tuple[str, Any], ...]
+SentVisitor = tuple[tuple[str, Any], ...]
 """A visitor's features as the caller sent them; empty where pages do not depend on them."""
 
 AGES_S = (1, 3, 9, 27, 81, 243, 729, 2_187, 6_561, 19_683, 59_049, 177_147, 531_441, 1_594_323)
@@ -87,7 +87,7 @@ class _Batch:
 
     after_us: int
     until_us: int
-    links: dict[tuple[Said, str], list[float]] = field(default_factory=dict)
+    links: dict[tuple[SentVisitor, str], list[float]] = field(default_factory=dict)
     """By kind of visitor and link: views, clicks and revenue, as a share of the highest revenue of
     a click."""
     n_views: int = 0
@@ -202,7 +202,7 @@ class EarlyFeedback:
                 self._batches.insert(place + 1, _Batch(last_us, batch.until_us))
                 batch.until_us = last_us
         resets = {link_id: link.counted_from_us for link_id, link in pool.links.items()}
-        links: dict[tuple[Said, str], list[float]] = {}
+        links: dict[tuple[SentVisitor, str], list[float]] = {}
         n_sales, first = 0, max(batch.n_ages - 1, 0)
         for view in views:
             if not self._has_windows_of_pool(view):
@@ -364,9 +364,9 @@ class EarlyFeedback:
 
     def counts_by_kind(
         self, link_ids: Sequence[str], closed_until_us: int
-    ) -> dict[Said, LinkCounts]:
+    ) -> dict[SentVisitor, LinkCounts]:
         """Return the same by kind of visitor; only those with most views if there are many."""
-        seen: defaultdict[Said, float] = defaultdict(float)
+        seen: defaultdict[SentVisitor, float] = defaultdict(float)
         for _, kind, _, n_views, _ in self._counted(link_ids, closed_until_us):
             seen[kind] += n_views
         most = nlargest(MAX_KIND_COUNTS // max(len(link_ids), 1), seen, key=seen.__getitem__)
@@ -379,7 +379,7 @@ class EarlyFeedback:
 
     def _counted(
         self, link_ids: Sequence[str], closed_until_us: int
-    ) -> Iterator[tuple[int, Said, int, float, float]]:
+    ) -> Iterator[tuple[int, SentVisitor, int, float, float]]:
         """Yield level, kind of visitor, index of the link, views and outcomes of open views."""
         places = {link_id: place for place, link_id in enumerate(link_ids)}
         for level in LEVELS:

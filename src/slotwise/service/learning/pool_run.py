@@ -26,7 +26,7 @@ from slotwise.service.learning.delivered_pages import (
     DeliveredPages,
     Segment,
 )
-from slotwise.service.learning.early_feedback import EarlyFeedback, Said
+from slotwise.service.learning.early_feedback import EarlyFeedback, SentVisitor
 from slotwise.service.learning.open_view_groups import OpenViews
 from slotwise.service.learning.pool_player import (
     PoolPlayer,
@@ -38,7 +38,7 @@ from slotwise.service.learning.pool_player import (
 from slotwise.service.learning.promise_progress import PromiseProgress
 from slotwise.service.learning.rule_goals import RuleProgress, ShownSince
 from slotwise.service.learning.settled_rounds import Round
-from slotwise.service.learning.version_pages import AveragePages, ForVisitors
+from slotwise.service.learning.version_pages import AveragePages, VisitorDraft
 from slotwise.service.pool import Pool
 from slotwise.service.pool_version import (
     PagesForVisitors,
@@ -86,14 +86,14 @@ class Draft(NamedTuple):
     """By level and link, for a policy whose pages depend on them."""
     version: int = 0
     delivered: Mapping[Segment, Delivered] = NOTHING_DELIVERED
-    visitors: ForVisitors | None = None
+    visitors: VisitorDraft | None = None
     """Set where pages depend on the visitor; `pages` is then None."""
     exposure: LinkCounts | None = None
     """Counts of links weighted by slot, where slots differ."""
     slot_clicks: tuple[float, ...] = ()
     early: LinkCounts | None = None
     """Weighted counts of open views with their feedback so far: used for pages, not learned."""
-    early_by_kind: Mapping[Said, LinkCounts] = {}
+    early_by_kind: Mapping[SentVisitor, LinkCounts] = {}
     """The same by kind of visitor, where pages depend on the visitor."""
     sales_missing: bool = False
     within: RuledPage | None = None
@@ -327,7 +327,7 @@ class PoolRun:
             assert pool is not None
             has_rules = pool.settings.rules or pool.scheduled
             within = pool.ruled_page(now_us, self.progress.paced) if has_rules else None
-            early, of_kinds = None, dict[Said, LinkCounts]()
+            early, of_kinds = None, dict[SentVisitor, LinkCounts]()
             if self._uses_early(fed):
                 early = self.early.counts(pool.active, self.closed_until_us)
             open_views = visitors = None

@@ -32,8 +32,8 @@ from slotwise.service.learning.pool_run import Draft, PoolRun, pool_counts
 from slotwise.service.learning.version_pages import (
     MAX_CELLS,
     AveragePages,
-    ForVisitors,
     OfSegment,
+    VisitorDraft,
 )
 from slotwise.service.pool import Pool, pool_problem
 from slotwise.service.pool_version import (
@@ -147,7 +147,7 @@ def _price(draft: Draft, rates: LinkRates, n_slots: int) -> float:
     return float(switching(solve_within)(rules, value, rates.clicks, floor).price)
 
 
-def _for_visitors(stored: StoredVersion, draft: Draft, visitors: ForVisitors) -> StoredVersion:
+def _for_visitors(stored: StoredVersion, draft: Draft, visitors: VisitorDraft) -> StoredVersion:
     """Return a version with the data of its pages for visitors, and their price."""
     pages = visitors.pages
     floors = tuple(_segment_floor(one, draft) for one in visitors.segments)

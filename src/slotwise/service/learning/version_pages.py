@@ -23,7 +23,7 @@ from slotwise.policies.rest_of_page import rest_of_page
 from slotwise.problem import Problem
 from slotwise.selection.page_rules import PageRules
 from slotwise.service.counting.rates import LinkCounts, LinkRates
-from slotwise.service.learning.early_feedback import Said
+from slotwise.service.learning.early_feedback import SentVisitor
 from slotwise.service.pool_version import PagesForVisitors, VisitorKind
 from slotwise.service.records import SECOND_US, DecisionRecord, PoolSettings
 
@@ -41,7 +41,7 @@ LINKS_AHEAD = 1_000_000
 MAX_CELLS = 20_000
 """Pairs of a kind of visitor and a link, at each level, learned from open views for a version."""
 
-NOTHING_EARLY: Mapping[Said, LinkCounts] = {}
+NOTHING_EARLY: Mapping[SentVisitor, LinkCounts] = {}
 
 
 class AveragePages:
@@ -149,7 +149,7 @@ class _SegmentSeen:
         self.clicks += n_visitors * clicks
 
 
-class ForVisitors(NamedTuple):
+class VisitorDraft(NamedTuple):
     """The pages of a version for each visitor, and their average over the latest visitors."""
 
     pages: PagesForVisitors
@@ -221,8 +221,8 @@ class VisitorsAhead:
         open_views: Floats | None,
         rates: LinkRates,
         rules: PageRules | None = None,
-        early: Mapping[Said, LinkCounts] = NOTHING_EARLY,
-    ) -> ForVisitors:
+        early: Mapping[SentVisitor, LinkCounts] = NOTHING_EARLY,
+    ) -> VisitorDraft:
         """Return what the next version shows to each visitor.
 
         `early` has the weighted counts of open views by kind of visitor; `rates` include them.
@@ -253,10 +253,13 @@ class VisitorsAhead:
             VisitorKind(tuple(visitor), count / int(counts[most].sum()))
             for visitor, count in zip(different[most].tolist(), counts[most].tolist(), strict=True)
         )
-        return ForVisitors(pages, features.words, probabilities, clicks, of_segments, kinds)
+        return VisitorDraft(pages, features.words, probabilities, clicks, of_segments, kinds)
 
     def pages_at(
-        self, prices: Floats, rates: LinkRates, early: Mapping[Said, LinkCounts] = NOTHING_EARLY
+        self,
+        prices: Floats,
+        rates: LinkRates,
+        early: Mapping[SentVisitor, LinkCounts] = NOTHING_EARLY,
     ) -> PagesForVisitors:
         """Return the pages of the learned state at the prices of a stored version.
 
@@ -280,7 +283,7 @@ class VisitorsAhead:
         open_views: Floats | None,
         rates: LinkRates,
         visitors: Links,
-        early: Mapping[Said, LinkCounts],
+        early: Mapping[SentVisitor, LinkCounts],
     ) -> PageSet:
         """Return pages at the prices of the next rounds, played with `visitors`.
 
@@ -297,7 +300,7 @@ class VisitorsAhead:
         parts = (learner, visitors, _by_level(rates), n_rounds)
         return PageSet.ahead(*parts, prices_of=settled)
 
-    def _with_early(self, early: Mapping[Said, LinkCounts]) -> Player:
+    def _with_early(self, early: Mapping[SentVisitor, LinkCounts]) -> Player:
         """Return a copy that has learned from open views; the rest of them is still open.
 
         If there are too many kinds of visitors, only those with most views are used.
