@@ -191,7 +191,7 @@ def test_a_printed_report_is_a_table() -> None:
     assert "0.5000  0.3667 to 0.6333" in rows["a"]
     assert len({len(line) for line in lines[:4]}) == 1
     assert lines[5].startswith(
-        "delivered per page view: 0.5333 clicks (0.2405 to 0.8398 at all times), "
+        "delivered per page view: 0.5333 clicks (0.2435 to 0.8538 at all times), "
     )
     assert lines[5].endswith("floor 0.7 learning")
     assert lines[6].split()[:2] == ["0.4733", "revenue"]

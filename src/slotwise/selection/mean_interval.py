@@ -19,7 +19,7 @@ by `floor_status`, `promise`, `evaluation`, `selector`, `service` and `simulatio
 from __future__ import annotations
 
 import functools
-import math
+from typing import Any
 
 import numpy as np
 
@@ -27,28 +27,41 @@ from slotwise.arrays import Floats
 
 FAILURE_PROBABILITY = 0.05
 MOST_LOST = 0.9
-"""The share of its capital that a bet may lose on one page."""
-FIRST, LAST = 10, -20
-"""Bets are these powers of two, and those between, in units of one over the largest value."""
+"""The share of its capital that the largest bet may lose on one page."""
+N_BETS = 20
+"""Bets: the largest one, half of it, a quarter of it and so on."""
+LARGEST_WEIGHT = 0.2
+"""The weight of the largest bet in the average; the others share the rest. While there are few
+pages, the bound is that of the largest bet alone, so its weight decides how wide it is then."""
+LARGEST_BET = 128.0
+"""No bet is larger than this, in units of one over the largest value."""
+
+_HALVES: Floats = 0.5 ** np.arange(N_BETS, dtype=np.float64)
+_LOG_WEIGHTS: Floats = np.log(
+    [LARGEST_WEIGHT] + [(1.0 - LARGEST_WEIGHT) / (N_BETS - 1)] * (N_BETS - 1)
+)
+_LOST = np.maximum(MOST_LOST * _HALVES, 1e-4)  # the limit of k at 0 is 1/2; below, digits are lost
+_PARABOLA: Floats = (-np.log1p(-_LOST) - _LOST) / (_LOST * _LOST)
 
 
-def largest_total(evidence: Floats, bets: Floats, alpha: float) -> float:
+def largest_total(evidence: Floats, bets: Floats, alpha: Any) -> Any:
     """Return the m at which the sum of exp(evidence - bet m) falls to 1/alpha.
 
-    A convex function of m that falls: Newton's method from the left never overshoots.
+    The sum is along the last axis; there may be an alpha for each entry of the others. A convex
+    function of m that falls: Newton's method from the left never overshoots, so that what is
+    returned errs on the safe side.
     """
-    target = -math.log(alpha)
-    total = float(((evidence - target) / bets).max())
-    for _ in range(60):
-        exponents = evidence - bets * total
-        top = exponents.max()
-        parts = np.exp(exponents - top)
-        excess = top + np.log(parts.sum()) - target
-        slope = float(bets @ parts / parts.sum())
-        total += excess / slope
-        if excess <= 1e-12 * max(1.0, abs(target)):
+    target = -np.log(alpha)
+    total = ((evidence - target[..., None]) / bets).max(axis=-1)
+    for _ in range(60):  # no exponent is above the target, so that no sum overflows
+        parts = np.exp(evidence - bets * total[..., None])
+        sums = np.add.reduce(parts, -1)
+        excess = np.log(sums) - target
+        parts *= bets
+        total += excess * sums / np.add.reduce(parts, -1)
+        if excess.max() <= 1e-6:
             break
-    return float(total)
+    return total
 
 
 @functools.lru_cache(maxsize=4096)  # reports often use the same sums
@@ -88,11 +101,13 @@ def least_sum(above: float, spread: float, reach: float, most: float, alpha: flo
     `above` is the sum of X - c and `spread` that of its squares; `most` only scales the bets. The
     bound ever misses with a probability of at most `alpha`.
     """
-    bets: Floats = 2.0 ** np.arange(FIRST, LAST - 1, -1, dtype=np.float64) / most
-    bets = bets[bets * reach < MOST_LOST]
-    if reach > 0.0:  # the largest bet that is allowed
-        bets = np.append(bets, min(MOST_LOST / reach, 2.0**60 / most))
-    z = np.maximum(bets * reach, 1e-4)  # the limit of k at 0 is 1/2; below, digits are lost
-    k = (-np.log1p(-z) - z) / (z * z)
-    evidence = bets * above - k * bets * bets * spread - math.log(len(bets))
-    return largest_total(evidence, bets, alpha)
+    return float(least_sums(np.array(above), np.array(spread), np.array(reach), most, alpha))
+
+
+def least_sums(above: Floats, spread: Floats, reach: Floats, most: float, alpha: Any) -> Floats:
+    """Return the bound of `least_sum` for each entry; it misses with its `alpha`."""
+    largest = MOST_LOST / np.maximum(reach, MOST_LOST * most / LARGEST_BET)
+    bets = largest[..., None] * _HALVES
+    evidence = bets * (above[..., None] - _PARABOLA * bets * spread[..., None]) + _LOG_WEIGHTS
+    bounds: Floats = largest_total(evidence, bets, alpha)
+    return bounds

@@ -47,7 +47,12 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from slotwise.arrays import Floats
-from slotwise.selection.mean_interval import FAILURE_PROBABILITY, least_sum, mean_interval
+from slotwise.selection.mean_interval import (
+    FAILURE_PROBABILITY,
+    least_sum,
+    least_sums,
+    mean_interval,
+)
 
 Group = Literal["chosen", "own", "random"]
 GROUPS: tuple[Group, ...] = ("chosen", "own", "random")
@@ -74,6 +79,9 @@ N_SUMS = 15
 RATE_FAILURE = 0.01
 """The part of the failure probability for the bounds on the revenue of the own page."""
 
+LIFT_FAILURE = 0.5 * (FAILURE_PROBABILITY - RATE_FAILURE)
+"""The failure probability of each end of the lift's interval, the bounds above left out."""
+
 ENTRY = 2.0
 """The balance that a range of p needs before it is used, in units of its entry cost."""
 
@@ -82,6 +90,9 @@ RESERVE = 0.1
 
 LARGEST_RATIO = 1e6
 """A ratio above this is reported as this."""
+
+GROWTH = 0.9
+"""The part of the allowance up to which the share grows; it falls when all of it is used up."""
 
 N_DEVIATIONS = 4.0
 """Standard deviations of a realised count that a share leaves room for."""
@@ -262,45 +273,45 @@ class OwnPageComparison(NamedTuple):
         return self.lift is not None and self.lift.high < 0.0
 
 
-def compare(
-    evidence: PromiseEvidence, most: float, *, failure: float = FAILURE_PROBABILITY
-) -> OwnPageComparison:
+def compare(evidence: PromiseEvidence, most: float) -> OwnPageComparison:
     """Compare chosen pages with the own page; `most` is the largest revenue of a view.
 
     >>> evidence = PromiseEvidence()
     >>> evidence.note_many("own", Shares.of(0.5), 20_000, (400.0, 400.0))
     >>> evidence.note_many("chosen", Shares.of(0.5), 20_000, (600.0, 600.0))
     >>> [round(end, 2) for end in compare(evidence, 1.0).lift]
-    [0.5, 0.12, 1.01]
+    [0.5, 0.1, 0.95]
     """
-    alpha = failure / 2.0
     totals = evidence.sums.sum(axis=0)
     like, earned = float(totals[LIKE_SUM]), float(totals[CHOSEN_SUM])
+    least, at_most = least_gain(evidence, most), most_gain(evidence, most)
     lift = None
     if like > 0.0:
-        ratio = earned / like
-        low = least_ratio(evidence, most, failure=failure)
-        high = _root(lambda r: _most_gain(evidence, r, most, alpha), ratio, up=True)
+        ratio = _ratio(earned, like)
+        low, high = _root(least, ratio, up=False), _root(at_most, ratio, up=True)
         lift = AnytimeInterval(ratio - 1.0, low - 1.0, high - 1.0)
-    gain = _least_gain(evidence, 1.0, most, alpha), _most_gain(evidence, 1.0, most, alpha)
+    gain = least(1.0), at_most(1.0)
     return OwnPageComparison(
         lift=lift,
         gained=AnytimeInterval(min(max(earned - like, gain[0]), gain[1]), *gain),
         given_up=max(0.0, lift.estimate) * float(totals[OWN_SUM]) if lift else 0.0,
-        own=_mean(totals, N_OWN, OWN_SUM, most, failure),
-        chosen=_mean(totals, N_CHOSEN, CHOSEN_SUM, most, failure),
+        own=_mean(totals, N_OWN, OWN_SUM, most, FAILURE_PROBABILITY),
+        chosen=_mean(totals, N_CHOSEN, CHOSEN_SUM, most, FAILURE_PROBABILITY),
     )
 
 
-def least_ratio(
-    evidence: PromiseEvidence, most: float, *, failure: float = FAILURE_PROBABILITY
-) -> float:
+def least_ratio(evidence: PromiseEvidence, most: float) -> float:
     """Return rho, the lower bound on chosen over own revenue; 0 where there is no evidence."""
     totals = evidence.sums.sum(axis=0)
     if totals[LIKE_SUM] <= 0.0:
         return 0.0
-    ratio, alpha = float(totals[CHOSEN_SUM] / totals[LIKE_SUM]), failure / 2.0
-    return _root(lambda r: _least_gain(evidence, r, most, alpha), ratio, up=False)
+    ratio = _ratio(float(totals[CHOSEN_SUM]), float(totals[LIKE_SUM]))
+    return _root(least_gain(evidence, most), ratio, up=False)
+
+
+def _ratio(earned: float, like: float) -> float:
+    """Return what chosen pages earned over what own pages would have earned there."""
+    return earned / like if earned < LARGEST_RATIO * like else LARGEST_RATIO
 
 
 def _mean(totals: Floats, count: int, first: int, most: float, failure: float) -> AnytimeInterval:
@@ -309,18 +320,56 @@ def _mean(totals: Floats, count: int, first: int, most: float, failure: float) -
     return AnytimeInterval(total / n_views if n_views else 0.0, *ends)
 
 
-def _least_gain(evidence: PromiseEvidence, ratio: float, most: float, alpha: float) -> float:
-    """Return a lower bound on the sum of C_t - ratio B_t over chosen views."""
-    total = 0.0
-    own_at_most = _own_rate(evidence, most)[1]
-    for row, least_own in zip(evidence.sums, RANGES, strict=True):
-        if row[N_OWN] + row[N_CHOSEN]:
-            above = float(row[CHOSEN_SUM] - ratio * row[LIKE_SUM])
-            spread = float(row[CHOSEN_SQUARES] + ratio * ratio * row[LIKE_SQUARES])
-            reach = ratio * most * (1.0 - least_own) / least_own
-            least = least_sum(above, spread, reach, most, alpha / len(RANGES))
-            total += max(least, -ratio * own_at_most * float(row[N_CHOSEN]))
-    return total
+SHARED = 0.8
+"""The part of a failure probability for bounds that several ranges of p share."""
+
+_FAILURE_PARTS: Floats = np.array([[SHARED], [1.0 - SHARED]]) / len(RANGES)
+_ODDS: Floats = np.array([(1.0 - least_own) / least_own for least_own in RANGES])
+
+
+class _RangeSums(NamedTuple):
+    """Sums of Z and of its squares, with the largest loss of a view in each range of p.
+
+    The first row has the sums of all ranges up to one, the second those of each range (`_nested`).
+    `worst` is a lower bound on the expected sum of each range that needs no evidence.
+    """
+
+    total: Floats
+    squares: Floats
+    reach: Floats
+    worst: Floats
+
+    def least(self, most: float, alpha: float) -> tuple[float, Floats]:
+        """Return a lower bound on the expected sum over all ranges, and one for each range.
+
+        The bets of a range must be small where p is small. So either the ranges up to one of them
+        share a bound, with the bets that the last of them allows, and each of the others has its
+        own, or every range has its own. The best of these sums counts.
+        """
+        bounds = least_sums(self.total, self.squares, self.reach, most, alpha * _FAILURE_PARTS)
+        own = np.maximum(bounds[1], self.worst)
+        up_to = own.cumsum()
+        return float(up_to[-1] + max(0.0, (bounds[0] - up_to).max())), own
+
+
+def _nested(sums: Floats) -> Floats:
+    """Return the sums up to each range and those of each range."""
+    return np.stack([sums.cumsum(), sums])
+
+
+def least_gain(evidence: PromiseEvidence, most: float) -> Callable[[float], float]:
+    """Return the lower bound on the sum of C_t - ratio B_t over chosen views, for any ratio."""
+    rows, own_at_most = evidence.sums, _own_rate(evidence, most)[1]
+    earned, like, earned_squares, like_squares = (
+        _nested(rows[:, k]) for k in (CHOSEN_SUM, LIKE_SUM, CHOSEN_SQUARES, LIKE_SQUARES)
+    )
+    reach, worst = most * _ODDS, -own_at_most * rows[:, N_CHOSEN]
+
+    def bound(ratio: float) -> float:
+        sums = earned - ratio * like, earned_squares + ratio * ratio * like_squares
+        return _RangeSums(*sums, ratio * reach, ratio * worst).least(most, LIFT_FAILURE)[0]
+
+    return bound
 
 
 def _own_rate(evidence: PromiseEvidence, most: float) -> tuple[float, float]:
@@ -330,21 +379,25 @@ def _own_rate(evidence: PromiseEvidence, most: float) -> tuple[float, float]:
     return own.low, own.high
 
 
-def _most_gain(evidence: PromiseEvidence, ratio: float, most: float, alpha: float) -> float:
-    """Return an upper bound on the sum of C_t - ratio B_t over chosen views."""
-    total = 0.0
-    for row in evidence.sums:
-        if row[N_OWN] + row[N_CHOSEN]:
-            below = float(ratio * row[LIKE_SUM] - row[CHOSEN_SUM])
-            spread = float(row[CHOSEN_SQUARES] + ratio * ratio * row[LIKE_SQUARES])
-            total -= least_sum(below, spread, most, most, alpha / len(RANGES))
-    return total
+def most_gain(evidence: PromiseEvidence, most: float) -> Callable[[float], float]:
+    """Return the upper bound on the sum of C_t - ratio B_t over chosen views, for any ratio.
+
+    A view adds at most `most` to the sum, whatever p is, so one bound serves all ranges.
+    """
+    totals = evidence.sums.sum(axis=0)
+
+    def bound(ratio: float) -> float:
+        below = float(ratio * totals[LIKE_SUM] - totals[CHOSEN_SUM])
+        squares = float(totals[CHOSEN_SQUARES] + ratio * ratio * totals[LIKE_SQUARES])
+        return -least_sum(below, squares, most, most, LIFT_FAILURE) if evidence.n_views else 0.0
+
+    return bound
 
 
 def _root(bound: Callable[[float], float], start: float, *, up: bool) -> float:
     """Return the ratio at which a bound that falls with it is 0, on one side of the estimate.
 
-    The end that is returned errs on the safe side by at most 0.01 % of the ratio.
+    The end that is returned errs on the safe side by at most 0.1 % of the ratio.
     """
     if up:
         low, high = start, max(2.0 * start, 1e-6)
@@ -363,10 +416,10 @@ def _root(bound: Callable[[float], float], start: float, *, up: bool) -> float:
         if at_high > 0.0:
             return high
     for _ in range(60):  # the Illinois method: secants that also move the end that stays
-        if high - low <= max(1e-4 * high, 1e-9):
+        if high - low <= max(1e-3 * high, 1e-9):
             break
         middle = low + (high - low) * at_low / (at_low - at_high)
-        middle = min(max(middle, low + 2e-5 * high), high * (1.0 - 2e-5))
+        middle = min(max(middle, low + 2e-4 * high), high * (1.0 - 2e-4))
         value = bound(middle)
         if value > 0.0:
             low, at_low, at_high = middle, value, 0.5 * at_high
@@ -400,47 +453,46 @@ class Terms(NamedTuple):
         return max(0.0, 1.0 - self.least_own - self.random)
 
 
-class _RangeBalance(NamedTuple):
-    """The balance over the views of one range of p, with what it costs to use the range at all."""
+class _Balance(NamedTuple):
+    """The balance over all views, with the lower bound and the entry cost of each range of p."""
 
-    estimate: float
-    low: float
-    high: float
-    entry_cost: float
+    all: AnytimeInterval
+    low: Floats
+    entry_cost: Floats
 
 
-def _balances(evidence: PromiseEvidence, terms: Terms) -> list[_RangeBalance]:
-    """Return the balance of every range.
+def _balance(evidence: PromiseEvidence, terms: Terms) -> _Balance:
+    """Return the balance over settled views.
 
-    A lower bound by evidence starts at minus `entry_cost`, because a single sale on an own page
+    A lower bound by evidence starts at minus the entry cost, because a single sale on an own page
     counts 1 / p times. While that is less, the views of other pages count as if they earned
     nothing.
     """
-    keep, most = terms.keep, terms.most
-    alpha = (FAILURE_PROBABILITY - RATE_FAILURE) / len(RANGES)
+    keep, most, rows = terms.keep, terms.most, evidence.sums
+    alpha = FAILURE_PROBABILITY - RATE_FAILURE
     own_low, own_high = _own_rate(evidence, most)
-    found = []
-    for row, least_own in zip(evidence.sums, RANGES, strict=True):
-        reach = most * max(0.0, keep / least_own - 1.0)
-        cost = -least_sum(0.0, 0.0, reach, most, alpha)
-        if not row[: N_RANDOM + 1].any():
-            found.append(_RangeBalance(0.0, 0.0, 0.0, cost))
-            continue
-        total = float(row[OWN_SUM] + row[CHOSEN_SUM] + row[RANDOM_SUM] - keep * row[ALL_SUM])
-        spread = float(
-            row[OWN_SQUARES]
-            + row[CHOSEN_SQUARES]
-            + row[RANDOM_SQUARES]
-            + keep * keep * row[ALL_SQUARES]
-            - 2.0 * keep * row[ALL_TIMES_OWN]
-        )
-        spread = max(spread, 0.0)
-        low = least_sum(total, spread, reach, most, alpha)
-        n_own, n_other = float(row[N_OWN]), float(row[N_CHOSEN] + row[N_RANDOM])
-        low = max(low, (1.0 - keep) * own_low * n_own - keep * own_high * n_other)
-        high = -least_sum(-total, spread, most, most, alpha)
-        found.append(_RangeBalance(total, low, high, cost))
-    return found
+    earned = rows[:, OWN_SUM] + rows[:, CHOSEN_SUM] + rows[:, RANDOM_SUM]
+    squares = (
+        rows[:, OWN_SQUARES]
+        + rows[:, CHOSEN_SQUARES]
+        + rows[:, RANDOM_SQUARES]
+        + keep * keep * rows[:, ALL_SQUARES]
+        - 2.0 * keep * rows[:, ALL_TIMES_OWN]
+    )
+    n_other = rows[:, N_CHOSEN] + rows[:, N_RANDOM]
+    sums = _RangeSums(
+        total=_nested(earned - keep * rows[:, ALL_SUM]),
+        squares=_nested(np.maximum(squares, 0.0)),
+        reach=most * np.maximum(0.0, keep / np.array(RANGES) - 1.0),
+        worst=(1.0 - keep) * own_low * rows[:, N_OWN] - keep * own_high * n_other,
+    )
+    nothing = np.zeros(len(RANGES))
+    cost = -least_sums(nothing, nothing, sums.reach, most, alpha * _FAILURE_PARTS[1])
+    total, (low, lows) = float(sums.total[0, -1]), sums.least(most, alpha)
+    high = 0.0
+    if evidence.n_views:
+        high = -least_sum(-total, float(sums.squares[0, -1]), most, most, alpha)
+    return _Balance(AnytimeInterval(min(max(total, low), high), low, high), lows, cost)
 
 
 def balance(evidence: PromiseEvidence, terms: Terms) -> AnytimeInterval:
@@ -448,9 +500,7 @@ def balance(evidence: PromiseEvidence, terms: Terms) -> AnytimeInterval:
 
     The lower end holds with the failure probability of the promise; the upper end likewise.
     """
-    ranges = _balances(evidence, terms)
-    estimate, low, high = (float(sum(one[k] for one in ranges)) for k in range(3))
-    return AnytimeInterval(min(max(estimate, low), high), low, high)
+    return _balance(evidence, terms).all
 
 
 class Certificate(NamedTuple):
@@ -476,20 +526,21 @@ def certify(evidence: PromiseEvidence, open_views: OpenCounts, terms: Terms) -> 
     low, high = _own_rate(evidence, terms.most)
     if high <= 0.0:
         return Certificate(by_counts, 1.0 - RANGES[0], 0.0)
-    ranges = _balances(evidence, terms)
+    found = _balance(evidence, terms)
     # more other pages than expected: each of them may have lost what the own page earns
     excess = max(0.0, evidence.n_other - float(evidence.sums[:, P_OTHER].sum()))
-    least = sum(one.low for one in ranges) - excess * high
+    least = found.all.low - excess * high
     in_views = least / high if least >= 0.0 else least / max(low, 1e-300)
     in_views += (1.0 - keep) * low / high * open_views.own - keep * open_views.other
     money, largest = in_views * high, 1.0 - RANGES[0]
-    held = sum(money >= RESERVE * one.entry_cost for one in ranges)
+    held = int((money >= RESERVE * found.entry_cost).sum())
     held_share = 1.0 - RANGES[held - 1] if held and money > 0.0 else 0.0
-    for one, least_own in zip(ranges[1:], RANGES[1:], strict=True):
-        is_paid_for = one.low >= 0.0 and one.high > 0.0
-        if not is_paid_for and money - min(0.0, one.low) < ENTRY * one.entry_cost:
+    n_views = evidence.sums[:, : N_RANDOM + 1].sum(axis=1)
+    for k in range(1, len(RANGES)):
+        is_paid_for = n_views[k] > 0.0 and found.low[k] >= 0.0
+        if not is_paid_for and money - min(0.0, found.low[k]) < ENTRY * found.entry_cost[k]:
             break
-        largest = 1.0 - least_own
+        largest = 1.0 - RANGES[k]
     return Certificate(max(by_counts, in_views), largest, held_share)
 
 
@@ -521,8 +572,10 @@ def next_share(
 
     `n_ahead` is the number of views until the next decision, where nobody counts the groups until
     then; None where the caller stops at `max_other`. `rho` is that of `compare`, if known.
-    `previous` is the share so far: it stays while the balance is large enough, because rho falls
-    for a while whenever the share enters another range of p.
+    `previous` is the share so far. A share grows only as far as a part of the allowance can pay for
+    it (`GROWTH`) and stays while the allowance can, so that visitors do not change between own and
+    chosen pages: rho falls for a while whenever the share enters another range of p, and the
+    allowance does while chosen views are open.
 
     >>> next_share(PromiseEvidence(), OpenCounts(own=1_000), Terms(keep=0.95, most=1.0)).chosen
     0.045
@@ -536,20 +589,39 @@ def next_share(
     if rho < keep:
         wanted = min(largest, round(MARGIN * (1.0 - keep) / (1.0 - rho), 12))
     wanted = min(wanted, certificate.largest_share - terms.random)
-    wanted = max(wanted, min(previous, largest, certificate.held_share - terms.random))
+    held = max(wanted, min(largest, certificate.held_share - terms.random))
     max_other = spare / keep if keep else math.inf
-    n_open = open_views.own + open_views.other
-    if n_open:  # a share that can stay until the open views are settled
-        wanted = min(wanted, (max_other + open_views.other) / (n_open + (n_ahead or 0.0)))
-    if n_ahead is not None:
-        half = 0.5 * N_DEVIATIONS  # n s + 4 sqrt(n s) <= max_other
-        most_views = (math.sqrt(half * half + max_other) - half) ** 2
-        wanted = min(wanted, max(0.0, most_views / max(n_ahead, 1.0) - terms.random))
+    ahead = _Ahead(max_other, open_views, n_ahead, terms.random)
+    wanted = max(min(wanted, ahead.payable(GROWTH)), min(previous, held, ahead.payable(1.0)))
     if max_other < 1.0 or wanted <= 0.0:
         return Share(0.0, max_other, rho, "stopped")
     if wanted >= largest - 1e-12:
         return Share(largest, max_other, rho, "all")
     return Share(wanted, max_other, rho, "evidence" if rho > 0.0 else "start")
+
+
+class _Ahead(NamedTuple):
+    """What limits the share of the views until the next decision.
+
+    `max_other` is how many of them may be chosen or random pages.
+    """
+
+    max_other: float
+    open_views: OpenCounts
+    n_ahead: float | None
+    random: float
+
+    def payable(self, part: float) -> float:
+        """Return the share that a part of the allowance can pay for."""
+        share, n_open = 1.0, self.open_views.own + self.open_views.other
+        if n_open:  # it must be able to stay until the open views are settled
+            allowed = part * (self.max_other + self.open_views.other)
+            share = allowed / (n_open + (self.n_ahead or 0.0))
+        if self.n_ahead is not None:
+            half = 0.5 * N_DEVIATIONS  # n s + 4 sqrt(n s) <= max_other
+            most_views = (math.sqrt(half * half + part * self.max_other) - half) ** 2
+            share = min(share, most_views / max(self.n_ahead, 1.0) - self.random)
+        return max(share, 0.0)
 
 
 class PageRevenue(NamedTuple):
