@@ -18,7 +18,7 @@ from slotwise.policies import (
     Policy,
     make_policy,
 )
-from slotwise.policies.rest_of_page import rest_of_page
+from slotwise.policies.rest_of_page import Rest, rest_of_page
 from slotwise.problem import Problem
 from slotwise.selection import dense_probabilities
 
@@ -64,11 +64,9 @@ def rest(policy: Policy, state: Any, n_slots: int = 3) -> Any:
         policy,
         state,
         PROBLEM,
-        free=FREE,
-        n_slots=n_slots,
-        pinned=PINNED,
-        rates=RATES,
-        page_of=page_of(policy),
+        Rest(FREE, n_slots, PINNED),
+        RATES,
+        page_of(policy),
     )
 
 
@@ -93,11 +91,9 @@ def test_the_freed_slot_goes_to_the_next_best_link() -> None:
         policy,
         state,
         problem,
-        free=free,
-        n_slots=4,
-        pinned=np.array([], dtype=np.int64),
-        rates=RATES,
-        page_of=page_of(policy),
+        Rest(free, 4, np.array([], dtype=np.int64)),
+        RATES,
+        page_of(policy),
     )
     assert set(free[probabilities > 0.5].tolist()) == set(np.argsort(-REVENUE)[1:5].tolist())
 
@@ -111,11 +107,9 @@ def test_pinned_links_are_taken_off_the_floor() -> None:
         policy,
         state,
         PROBLEM,
-        free=np.arange(6),
-        n_slots=1,
-        pinned=np.array([6, 7, 8]),
-        rates=RATES,
-        page_of=page_of(policy),
+        Rest(np.arange(6), 1, np.array([6, 7, 8])),
+        RATES,
+        page_of(policy),
     )
     assert probabilities.argmax() == REVENUE[:6].argmax()
     assert probabilities.max() == 1.0
@@ -132,10 +126,8 @@ def test_several_floors_may_be_kept_by_the_pinned_links() -> None:
         policy,
         state,
         problem,
-        free=np.array([1, 2, 3]),
-        n_slots=1,
-        pinned=np.array([0]),
-        rates=rates,
-        page_of=page_of(policy),
+        Rest(np.array([1, 2, 3]), 1, np.array([0])),
+        rates,
+        page_of(policy),
     )
     assert probabilities.sum() == pytest.approx(1.0)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.policies import LinkFeedback, Policy
-from slotwise.policies.policy import ForVisitors, Visitor
+from slotwise.policies.policy import ReadsVisitors, Visitor
 from slotwise.problem import Problem
 from slotwise.selection import Mix, new_mix, set_probabilities
 
@@ -64,7 +64,7 @@ class VisitorPolicy(Policy):
     """Counts, like a policy that learns from counts alone, but by visitor."""
 
     name: ClassVar[str] = "by-visitor"
-    for_visitors: ClassVar[ForVisitors | None] = ForVisitors()
+    for_visitors: ClassVar[ReadsVisitors | None] = ReadsVisitors()
     choose: ClassVar[Any] = staticmethod(choose)
     learn: ClassVar[Any] = staticmethod(learn)
     per_link: ClassVar[frozenset[str]] = frozenset({"views", "clicks"})

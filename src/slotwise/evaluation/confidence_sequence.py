@@ -89,18 +89,8 @@ def new_bets() -> Bets:
 
 
 @compiled
-def _add(
-    plain: Floats,
-    corrections: Floats,
-    complements: Floats,
-    expected: Floats,
-    most: Floats,
-    peak: Floats,
-    predicted_peak: Floats,
-    bets: Floats,
-    evidence: Floats,
-    sums: Floats,
-) -> None:
+def _add(values: PageValues, bets: Floats, evidence: Floats, sums: Floats) -> None:
+    plain, corrections, complements, expected, most, peak, predicted_peak = values
     n_bets = len(bets)
     low, high = np.ones(n_bets), np.ones(n_bets)
     for page in range(len(plain)):
@@ -143,7 +133,7 @@ def add_pages(bets: Bets, values: PageValues) -> None:
         np.where(column < MOST_VALUE, column, MOST_VALUE)
         for column in (values.plain, values.complements)
     )
-    compiled_first(_add)(*values._replace(plain=plain, complements=complements), BETS, *bets)
+    compiled_first(_add)(values._replace(plain=plain, complements=complements), BETS, *bets)
 
 
 def mean_bounds(bets: Bets, alpha: float, unknown: float = 0.0) -> tuple[float, float]:

@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.arrays import Floats, Links, Whole
+from slotwise.arrays import Floats, Whole
 from slotwise.compile import compiled, compiled_first
 from slotwise.evaluation.candidates import Candidate, Known
 from slotwise.evaluation.confidence_sequence import Bets, PageValues, add_pages, new_bets
@@ -58,24 +58,21 @@ class PageSums(NamedTuple):
 
 @compiled
 def _add_up(
-    starts: Whole,
+    pages: Pages,
     rows_of_sheet: Whole,
-    links: Links,
     logged: Floats,
-    clicks: Floats,
-    revenue: Floats,
     probabilities: Floats,
     models: Floats,
     clip: float,
 ) -> PageSums:
-    """Add up the links of every page."""
-    n_pages = len(starts) - 1
+    """Add up the links of every page, which were shown with the `logged` probabilities."""
+    starts, n_pages = pages.starts, len(pages.starts) - 1
     weights, squared, largest = np.zeros(n_pages), np.zeros(n_pages), np.zeros(n_pages)
     outcomes, predictions = np.zeros((2, n_pages)), np.zeros((2, n_pages))
     clipped = np.zeros((2, n_pages))
     for page in range(n_pages):
         for row in range(starts[page], starts[page + 1]):
-            place, link = rows_of_sheet[row], links[row]
+            place, link = rows_of_sheet[row], pages.links[row]
             weight = probabilities[place, link] / logged[row]
             if weight == 0.0:
                 continue
@@ -83,7 +80,7 @@ def _add_up(
             squared[page] += weight * weight
             largest[page] = max(largest[page], weight)
             for level in range(2):
-                outcome = clicks[row] if level == CLICKS else revenue[row]
+                outcome = pages.clicks[row] if level == CLICKS else pages.revenue[row]
                 outcomes[level, page] += weight * outcome
                 predictions[level, page] += weight * models[level, place, link]
                 clipped[level, page] += min(weight, clip) * outcome
@@ -192,9 +189,8 @@ class Track:
         else:
             places, logged = np.repeat(pages.segments, n_links), pages.probabilities
             rows, least = pages.segments, pages.min_probabilities
-        outcomes = pages.links, logged, pages.clicks, pages.revenue
         add_up = compiled_first(_add_up)
-        sums = add_up(pages.starts, places, *outcomes, table, models, self._clip)
+        sums = add_up(pages, places, logged, table, models, self._clip)
         most, *expected = of_row[:, rows]
         corrections = sums.predictions - np.array(expected)
         self.totals.add(sums, most, corrections)

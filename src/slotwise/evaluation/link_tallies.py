@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from slotwise.arrays import Floats, Links, Whole
+from slotwise.arrays import Floats
 from slotwise.compile import compiled, compiled_first
 from slotwise.evaluation.log_reader import Pages
 
@@ -32,18 +32,8 @@ class Tallies:
 
     def add(self, pages: Pages, by_slot: bool) -> None:
         """Count the links of some pages."""
-        compiled_first(_count)(
-            pages.starts,
-            pages.segments,
-            pages.slots,
-            by_slot,
-            pages.links,
-            pages.clicks,
-            pages.revenue,
-            self.views,
-            self.outcomes,
-            self.recent_views,
-        )
+        count = compiled_first(_count)
+        count(pages, by_slot, self.views, self.outcomes, self.recent_views)
 
     def rates(self) -> Floats:
         """Return the shrunk click and revenue rates: level, segment, link; 0 where unseen."""
@@ -81,22 +71,13 @@ def shrunk_rates(sums: Floats, views: Floats, towards: Floats | None = None) -> 
 
 @compiled
 def _count(
-    starts: Whole,
-    segments: Whole,
-    slots: Whole,
-    by_slot: bool,
-    links: Links,
-    clicks: Floats,
-    revenue: Floats,
-    views: Floats,
-    outcomes: Floats,
-    recent_views: Floats,
+    pages: Pages, by_slot: bool, views: Floats, outcomes: Floats, recent_views: Floats
 ) -> None:
-    for page in range(len(segments)):
-        for row in range(starts[page], starts[page + 1]):
-            place = slots[row] - 1 if by_slot else segments[page]
-            link = links[row]
+    for page in range(len(pages.segments)):
+        for row in range(pages.starts[page], pages.starts[page + 1]):
+            place = pages.slots[row] - 1 if by_slot else pages.segments[page]
+            link = pages.links[row]
             views[place, link] += 1.0
-            outcomes[0, place, link] += clicks[row]
-            outcomes[1, place, link] += revenue[row]
+            outcomes[0, place, link] += pages.clicks[row]
+            outcomes[1, place, link] += pages.revenue[row]
             recent_views[link] += 1.0

@@ -44,7 +44,7 @@ from slotwise.policies.policy import (
     rng_of_choice,
     visitors_seen,
 )
-from slotwise.policies.rest_of_page import rest_of_page
+from slotwise.policies.rest_of_page import Rest, rest_of_page
 from slotwise.policies.within_rules import choosing_within
 from slotwise.problem import Problem
 from slotwise.rounds import Link
@@ -442,11 +442,9 @@ class Player:
                 self.form,
                 self._state,
                 self.problem,
-                free=np.flatnonzero(asked.is_free),
-                n_slots=asked.n_left,
-                pinned=asked.pinned,
-                rates=counts.sums / np.maximum(counts.views, 1.0),
-                page_of=page_of,
+                Rest(np.flatnonzero(asked.is_free), asked.n_left, asked.pinned),
+                counts.sums / np.maximum(counts.views, 1.0),
+                page_of,
             )
         return probabilities
 

@@ -72,11 +72,11 @@ from slotwise.policies.policy import (
     Debt,
     Feedback,
     Floats,
-    ForVisitors,
     Knowledge,
     LinkFeedback,
     Links,
     Policy,
+    ReadsVisitors,
     State,
     Visitor,
     check_horizon,
@@ -448,12 +448,11 @@ def _learn_links(
     visitors: RatesForVisitors | None,
     visitor: Visitor,
     level: int,
-    links: Links,
-    views: Floats,
-    outcomes: Floats,
+    feedback: LinkFeedback,
     n_pages: float,
 ) -> None:
     """Count the views of links, and notice if the links have changed."""
+    links, views, outcomes = feedback.links, feedback.views, feedback.outcomes
     evidence, pool = state.evidence, state.pool
     if visitors is None:
         if level == 0 and notice_change(state.change, pool, evidence, links, views, outcomes):
@@ -491,13 +490,12 @@ def learn(state: PacedBayesState, visitor: Visitor, level: int, feedback: LinkFe
     The refit comes first, so that it has all feedback of the pages before, also where clicks of a
     page come one at a time. After a batch of many pages comes another one.
     """
-    links, views, outcomes = feedback.links, feedback.views, feedback.outcomes
-    evidence, n_pages = state.evidence, total_of(views) / state.floors.n_slots
+    evidence, n_pages = state.evidence, total_of(feedback.views) / state.floors.n_slots
     if n_pages > 0.0 and is_refit_due(state.pool, evidence, level):
         _refit(state, state.visitors, level)
     evidence.rounds[level] += n_pages
-    credit(state.floors, visitor, level, views, outcomes)
-    _learn_links(state, state.visitors, visitor, level, links, views, outcomes, n_pages)
+    credit(state.floors, visitor, level, feedback.views, feedback.outcomes)
+    _learn_links(state, state.visitors, visitor, level, feedback, n_pages)
     if n_pages > ONE_PAGE and is_refit_due(state.pool, evidence, level):
         _refit(state, state.visitors, level)
     if not has_open_pages(state.open):
@@ -644,7 +642,7 @@ class PacedBayes(Policy):
     at_prices: ClassVar[AtPrices | None] = AtPrices(page_at, page_within_at)
     needs: ClassVar[Any] = Feedback.COUNTS_IN_ORDER
     debt: ClassVar[Debt] = Debt.BALANCE
-    for_visitors: ClassVar[ForVisitors | None] = ForVisitors(_visitors_seen, _merge_value)
+    for_visitors: ClassVar[ReadsVisitors | None] = ReadsVisitors(_visitors_seen, _merge_value)
     per_link: ClassVar[frozenset[str]] = frozenset(
         {"views", "sums", "sales", "squares"}
         | {"information", "tilt", "waiting", "value_views", "floor_views", "floor_sums"}

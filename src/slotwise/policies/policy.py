@@ -97,7 +97,7 @@ def _nobody_seen(_state: Any) -> NDArray[np.int64]:
     return NOBODY[None]
 
 
-class ForVisitors(NamedTuple):
+class ReadsVisitors(NamedTuple):
     """What a policy that reads visitors can do beyond `choose` and `learn`.
 
     `seen(state)` returns visitors like those the state has seen, a row each.
@@ -256,8 +256,8 @@ class Policy:
     """The `Feedback` it needs."""
     per_link: ClassVar[frozenset[str]] = frozenset()
     """Names of the knowledge whose last axis has one entry per link."""
-    for_visitors: ClassVar[ForVisitors | None] = None
-    """Set, for example to `ForVisitors()`, where `choose` or `learn` reads the visitor: then it is
+    for_visitors: ClassVar[ReadsVisitors | None] = None
+    """Set, for example to `ReadsVisitors()`, where `choose` or `learn` reads the visitor: then it is
     given every visitor's features where the problem has some. Without it a policy may get an empty
     visitor."""
     keeps_floor: ClassVar[bool] = True

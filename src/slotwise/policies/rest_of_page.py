@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,18 +21,23 @@ KEPT_FLOOR = 1e-9
 """The rest of a floor that the pinned links keep: the policy still has a queue for it."""
 
 
+class Rest(NamedTuple):
+    """What pins and exclusions leave of a page: `n_slots` slots for the `free` links."""
+
+    free: Links
+    n_slots: int
+    pinned: Links
+
+
 def rest_of_page(
     policy: Policy,
     state: Any,
     problem: Problem,
-    *,
-    free: Links,
-    n_slots: int,
-    pinned: Links,
+    rest: Rest,
     rates: Floats,
     page_of: Callable[[Any, Problem], Floats],
 ) -> Floats:
-    """Return the probabilities of the `free` links on the `n_slots` slots that pins leave.
+    """Return the probabilities of the free links on the slots that pins leave.
 
     A policy that solves the floor program solves it again for these links, with its estimates of
     the pinned links subtracted from its floors. Any other policy is moved to the rest of the page,
@@ -41,19 +46,19 @@ def rest_of_page(
     """
     estimates = policy.estimates(state)
     if estimates is not None:
-        return solve_rest(estimates, problem, free, n_slots, pinned)
+        return solve_rest(estimates, problem, rest)
+    free, n_slots, pinned = rest
+    left = _problem_left(problem, len(free), n_slots, rates[:, pinned].sum(axis=1))
     try:
-        rest = _problem_left(problem, len(free), n_slots, rates[:, pinned].sum(axis=1))
-        return page_of(policy.move(state, rest, free), rest)
-    except InvalidInput:
+        moved = policy.move(state, left, free)
+    except InvalidInput:  # it has no page for other links
         return fill_slots(page_of(state, problem)[free], n_slots)
+    return page_of(moved, left)
 
 
-def solve_rest(
-    estimates: Estimates, problem: Problem, free: Links, n_slots: int, pinned: Links
-) -> Floats:
+def solve_rest(estimates: Estimates, problem: Problem, rest: Rest) -> Floats:
     """Return the best mix for the rest of the page under these estimates."""
-    demands = estimates.demands
+    demands, (free, n_slots, pinned) = estimates.demands, rest
     if demands is not None and len(demands):
         least = np.array([floor.least for floor in problem.active_floors])
         left = (least - demands[:, pinned].sum(axis=1)).clip(min=0.0)

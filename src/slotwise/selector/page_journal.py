@@ -5,15 +5,25 @@ Used by `selector`.
 
 from __future__ import annotations
 
-import os
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from slotwise.page_log import LoggedPage, LogWriter
 from slotwise.rounds import Decision, Link
 from slotwise.selector.open_pages import OpenPage
+
+
+class ChosenPage(NamedTuple):
+    """How a page was chosen: what its log says beside its links."""
+
+    probabilities: tuple[float, ...]
+    min_probability: float
+    pool_changes: int
+    visitor: Mapping[str, str | None]
+    random_order: bool
 
 
 @dataclass(slots=True)
@@ -38,18 +48,13 @@ class PageJournal:
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        writer: LogWriter,
         policy: str,
-        max_revenue: float,
         max_waiting: int,
-        slots_differ: bool = False,
-        clock_us: Callable[[], int] | None = None,
-        features: Sequence[str] = (),
         levels: Sequence[str] = (),
+        clock_us: Callable[[], int] | None = None,
     ) -> None:
-        self._writer = LogWriter(
-            path, features, max_revenue, levels=levels, slots_differ=slots_differ
-        )
+        self._writer = writer
         self._levels = levels
         self._policy = policy
         self._max_waiting = max_waiting
@@ -58,20 +63,10 @@ class PageJournal:
         self._waiting: deque[_Entry] = deque()
         self._by_number: dict[int, _Entry] = {}
 
-    def issued(
-        self,
-        number: int,
-        page: Decision,
-        probabilities: tuple[float, ...],
-        min_probability: float,
-        pool_changes: int,
-        visitor: Mapping[str, str | None],
-        random_order: bool = False,
-    ) -> None:
+    def issued(self, number: int, page: Decision, chosen: ChosenPage) -> None:
         """Record a page that was just chosen, and what was known of the visitor."""
         self._last_us = max(self._last_us, self._clock_us())
-        chosen = (page.shown, probabilities, min_probability, pool_changes, visitor, random_order)
-        entry = _Entry(page.id, self._last_us, *chosen)
+        entry = _Entry(page.id, self._last_us, page.shown, *chosen)
         self._waiting.append(entry)
         self._by_number[number] = entry
         if len(self._waiting) > self._max_waiting:

@@ -14,6 +14,7 @@ import numpy as np
 
 from slotwise.errors import InvalidInput
 from slotwise.features import NOT_KNOWN, Features
+from slotwise.page_log import LogWriter
 from slotwise.player.known_counts import KnownCounts
 from slotwise.player.link_pool import LinkPool
 from slotwise.player.own_page import OwnView, checked_keep, checked_order
@@ -35,7 +36,7 @@ from slotwise.selector.arguments import (
 )
 from slotwise.selector.floor_advice import PriceOfFloor, price_of_floor, warn_unreachable
 from slotwise.selector.open_pages import CLICKS_AND_REVENUE, OpenPage, OpenPages, read_batch
-from slotwise.selector.page_journal import PageJournal
+from slotwise.selector.page_journal import ChosenPage, PageJournal
 from slotwise.selector.promised_pages import PromisedPages, checked_holdout, new_secret
 from slotwise.selector.report import (
     Report,
@@ -249,8 +250,8 @@ class Selector(Generic[AnyLink]):
                 of_visitor = {name: None if one == NOT_KNOWN else one for name, one in labels}
                 least, issued = float(player.chosen_probabilities().min()), self._pages.n_issued
                 drawn, is_random = page.drawn_with, page.is_in_random_order
-                chosen = (decision, drawn, least, self._n_pool_changes, of_visitor, is_random)
-                journal.issued(issued, *chosen)
+                chosen = ChosenPage(drawn, least, self._n_pool_changes, of_visitor, is_random)
+                journal.issued(issued, decision, chosen)
             return decision  # type: ignore[return-value]
 
     def _count_open_pages(self) -> None:
@@ -560,15 +561,15 @@ class Selector(Generic[AnyLink]):
         waiting = whole_number("max_waiting", max_waiting, at_least=1)
         with self._lock:
             self.close_log()
-            self._journal = PageJournal(
+            levels = self._level_names[1:-1]
+            writer = LogWriter(
                 path,
-                self.policy.name,
+                [feature.name for feature in self._player.features.features],
                 self._money.max_revenue,
-                waiting,
+                levels=levels,
                 slots_differ=not self._player.slots.are_alike,
-                features=[feature.name for feature in self._player.features.features],
-                levels=self._level_names[1:-1],
             )
+            self._journal = PageJournal(writer, self.policy.name, waiting, levels)
 
     def flush_log(self) -> None:
         """Write the settled pages that have no open page before them."""

@@ -20,7 +20,7 @@ from slotwise.player.link_pool import LinkPool
 from slotwise.player.rules_in_force import RuledPage, RulesInForce
 from slotwise.player.slots import SlotPositions
 from slotwise.policies import Estimates
-from slotwise.policies.rest_of_page import solve_rest
+from slotwise.policies.rest_of_page import Rest, solve_rest
 from slotwise.selection.page_rules import PageRules
 from slotwise.selection.page_within_rules import solve_within
 from slotwise.selection.promise import Shares
@@ -406,7 +406,7 @@ class InstalledVersion:
         if self._solver is not None:
             return self._solver.page_probabilities(free, n_slots, pinned, self.rates)
         estimates = Estimates.of(self.rates.revenue, self.rates.clicks)
-        return solve_rest(estimates, self.pool.problem(), free, n_slots, pinned)
+        return solve_rest(estimates, self.pool.problem(), Rest(free, n_slots, pinned))
 
     def _probabilities_within(self, rules: PageRules) -> Floats:
         if self._solver is not None:

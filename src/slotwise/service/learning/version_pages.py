@@ -19,7 +19,7 @@ from slotwise.arrays import Floats, Links
 from slotwise.player.page_set import Chooser, PageSet, average_pages, set_open_views
 from slotwise.player.player import LinkTotals, Player
 from slotwise.policies.policy import NOBODY, Visitor
-from slotwise.policies.rest_of_page import rest_of_page
+from slotwise.policies.rest_of_page import Rest, rest_of_page
 from slotwise.problem import Problem
 from slotwise.selection.page_rules import PageRules
 from slotwise.service.counting.rates import LinkCounts, LinkRates
@@ -101,16 +101,9 @@ class AveragePages:
             rng = np.random.default_rng(0)
             return average_pages(Chooser(form, problem, state), _by_level(known), rng, n_draws)
 
-        return rest_of_page(
-            form,
-            player.state,
-            player.problem,
-            free=free,
-            n_slots=n_slots,
-            pinned=pinned,
-            rates=_by_level(rates),
-            page_of=page_of,
-        )
+        rest = Rest(free, n_slots, pinned)
+        by_level = _by_level(rates)
+        return rest_of_page(form, player.state, player.problem, rest, by_level, page_of)
 
 
 def _by_level(rates: LinkRates) -> Floats:
