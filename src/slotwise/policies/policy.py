@@ -257,9 +257,9 @@ class Policy:
     per_link: ClassVar[frozenset[str]] = frozenset()
     """Names of the knowledge whose last axis has one entry per link."""
     for_visitors: ClassVar[ReadsVisitors | None] = None
-    """Set, for example to `ReadsVisitors()`, where `choose` or `learn` reads the visitor: then it is
-    given every visitor's features where the problem has some. Without it a policy may get an empty
-    visitor."""
+    """Set, for example to `ReadsVisitors()`, where `choose` or `learn` reads the visitor: then it
+    is given every visitor's features where the problem has some. Without it a policy may get an
+    empty visitor."""
     keeps_floor: ClassVar[bool] = True
     """Whether the policy tries to keep the click floor at all."""
     debt: ClassVar[Debt] = Debt.NONE
