@@ -9,15 +9,16 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import MethodType
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
 import slotwise
 from slotwise import Selector
 from slotwise.compile import switch
-from slotwise.compile.decorators import can_be_compiled
-from slotwise.compile.switch import Code, code_for
+from slotwise.compile.decorators import can_be_compiled, hot
+from slotwise.compile.switch import Code, code_for, switching
 from slotwise.errors import SlotwiseError
 from slotwise.policies import POLICIES, make_policy
 from slotwise.selection.confidence import kl_lower, kl_upper
@@ -353,3 +354,25 @@ def test_a_policy_that_its_author_compiles_calls_slotwises_functions(tmp_path: P
 def test_the_same_types_share_their_code() -> None:
     assert code_for(kl_upper, 1.0, 2.0, 3.0) is code_for(kl_upper, 4.0, 5.0, 6.0)
     assert code_for(kl_upper, 1.0, 2.0, 3.0) is not code_for(kl_upper, 1, 2.0, 3.0)
+
+
+class Parts(NamedTuple):
+    numbers: Any
+
+
+@hot
+def n_parts(parts: Parts) -> int:
+    return len(parts)
+
+
+def test_a_state_with_a_part_that_another_lacks_has_code_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The code of the other would compile itself while the caller waits, though it may not."""
+    call = switching(n_parts)
+    assert call(Parts(None)) == 1
+    monkeypatch.setenv("SLOTWISE_COMPILE", "never")
+    assert call(Parts(np.zeros(3))) == 1
+    without, with_numbers = [one for key, one in switch._codes.items() if key[0] is n_parts]
+    assert not isinstance(without.call, MethodType)
+    assert isinstance(with_numbers.call, MethodType)
