@@ -75,8 +75,9 @@ def test_goals_are_reached_and_budgets_kept(tmp_path: Path, traffic: str) -> Non
     assert found.first_hour < 0.2
 
 
-@pytest.mark.parametrize("stops", [False, True], ids=["", "learner-stops"])
-@pytest.mark.parametrize("policy", ["uniform", "paced-bayes"])
+@pytest.mark.parametrize(
+    ("policy", "stops"), [("uniform", False), ("uniform", True), ("paced-bayes", True)]
+)
 def test_a_soft_budget_of_links_that_everybody_clicks_is_kept(
     open_service: OpenService, policy: str, stops: bool
 ) -> None:
