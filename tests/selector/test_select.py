@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+from types import FrameType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -240,3 +243,22 @@ def test_a_restriction_that_cannot_hold_is_refused(
     with pytest.raises(InvalidInput, match=message):
         selector.select(**restriction)
     assert everything(selector) == before
+
+
+def test_a_page_enters_the_files_that_the_guide_counts() -> None:
+    selector, files = Selector(LINKS, 2, click_floor=0.3, seed=1), set()
+    selector.update(selector.select(), clicks=[], revenue={})
+    selector.select()
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        _, found, file = frame.f_code.co_filename.rpartition("/src/slotwise/")
+        if event == "call" and found:
+            files.add(file)
+
+    sys.setprofile(note)
+    try:
+        selector.select()
+    finally:
+        sys.setprofile(None)
+    guide = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text()
+    assert f"`Selector.select` enters {len(files)} files" in guide, sorted(files)

@@ -85,8 +85,12 @@ def traced_server(folder: Path, walk: Walk) -> Iterator[BackgroundServer]:
         threading.setprofile(None)
 
 
+def guide() -> str:
+    return (ROOT / "CONTRIBUTING.md").read_text()
+
+
 def drawn_under(heading: str) -> set[str]:
-    drawing = (ROOT / "CONTRIBUTING.md").read_text().partition(heading)[2]
+    drawing = guide().partition(heading)[2]
     return set(re.findall(r"[\w/]+\.py", drawing.partition("```\n")[2].partition("```")[0]))
 
 
@@ -121,5 +125,6 @@ def test_an_event_takes_the_way_that_is_drawn_to_the_next_version(tmp_path: Path
     entered = {file: by for file, by in walk.callers.items() if file not in NOT_DRAWN}
     assert sorted(entered) == sorted(drawn_under("### The way of an event to the next version"))
     assert len(entered) <= MAX_FILES_OF_EVENT
+    assert f"it enters {len(walk.callers)} files of the service, and the process" in guide()
     often = {file for file, by in entered.items() if len(by) > MAX_RETURNS}
     assert often == GATES, {file: sorted(entered[file]) for file in often ^ GATES}
