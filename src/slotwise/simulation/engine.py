@@ -334,7 +334,8 @@ def play_run(
     A `state` may know something already; it learns on. It must be of the policy for the problem.
     """
     buffers = new_buffers(problem, environment, checkpoints)
-    _player(policy, environment, problem, int(checkpoints[-1]), seed, run, state)(buffers, 1)
+    play = _player(policy, environment, problem, int(checkpoints[-1]), (seed, run), state)
+    play(buffers, 1)
     return buffers.record
 
 
@@ -353,7 +354,7 @@ def play_paced(
     """
     buffers = new_buffers(problem, environment, ends[-1:])
     buffers = buffers._replace(of_links=np.zeros((len(LINK_COUNTS), problem.n_links)))
-    play, first_round = _player(policy, environment, problem, int(ends[-1]), seed, 0), 1
+    play, first_round = _player(policy, environment, problem, int(ends[-1]), (seed, 0)), 1
     for end in ends.tolist():
         play(
             buffers._replace(rules=pace(buffers.of_links), checkpoints=np.array([end])), first_round
@@ -367,8 +368,7 @@ def _player(
     environment: Environment,
     problem: Problem,
     n_rounds: int,
-    seed: int,
-    run: int,
+    seed_and_run: tuple[int, int],
     state: State | None = None,
 ) -> Callable[[RunBuffers, int], None]:
     """Return what plays the rounds of one run: of a buffers, from a round on."""
@@ -376,7 +376,7 @@ def _player(
     state = policy.start(problem) if state is None else state
     play = compiled_first(playing(*functions_of(policy, environment, bool(problem.rules))))
     world = environment.world(n_rounds)
-    streams = run_generator(seed, run, VISITORS), run_generator(seed, run, CHANCE)
+    streams = run_generator(*seed_and_run, VISITORS), run_generator(*seed_and_run, CHANCE)
 
     def play_rounds(buffers: RunBuffers, first_round: int) -> None:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slotwise.service.deciding.page_mix import MAX_AHEAD, PageMix
+from slotwise.service.deciding.page_mix import MAX_AHEAD, PageMix, Placing
 from slotwise.service.records import FloorState
 
 FLOOR = FloorState(0.2, 0.3, 0.5, "met")
@@ -24,7 +24,8 @@ N_PAGES = 7 * MAX_AHEAD + 5
 )
 def test_pages_have_sure_links_and_fall_in_score(probabilities: list[float]) -> None:
     scores = np.sin(np.arange(12) + 1.0)
-    mix, rng = PageMix(LINK_IDS, np.array(probabilities), FLOOR, scores), np.random.default_rng(5)
+    mix = PageMix(LINK_IDS, np.array(probabilities), FLOOR, Placing(scores))
+    rng = np.random.default_rng(5)
     of_link = dict(zip(LINK_IDS, probabilities, strict=True))
     score_of = dict(zip(LINK_IDS, scores.tolist(), strict=True))
     sure = {link_id for link_id, one in of_link.items() if one == 1.0}

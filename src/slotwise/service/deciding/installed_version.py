@@ -28,8 +28,10 @@ from slotwise.service.counting.rates import floor_report
 from slotwise.service.deciding.page_mix import (
     HoldoutMix,
     KnownVisitors,
+    Logging,
     PageGroups,
     PageMix,
+    Placing,
     VisitorMixes,
     VisitorPage,
     explored_within,
@@ -253,8 +255,8 @@ class InstalledVersion:
             mixes, rest = [*map(self._solve, asked)], self._rest(self._usual_constraints)
         if not mixes:
             usual, scores = self._usual_page, self._scores[rest.places]
-            page = (rest.links, usual.probabilities, usual.floor, scores, rest.pinned)
-            mixes = [PageMix(*page, order=self.order, groups=rest.groups)]
+            placing = Placing(scores, rest.pinned, self.order, rest.groups)
+            mixes = [PageMix(rest.links, usual.probabilities, usual.floor, placing)]
         chances = [one.share for one in kinds] or [1.0]
         drawn = (mixes[k] for k in rng.choice(len(mixes), n_pages, p=chances).tolist())
         return [mix.draw(rng)[0] for mix in drawn]
@@ -329,16 +331,9 @@ class InstalledVersion:
             return self._solve(constraints)
         probabilities = rest.at_random(rest.n_slots)
         floor, page = self._floor_report(rest, probabilities), self.page(constraints)
-        return PageMix(
-            rest.links,
-            probabilities,
-            floor,
-            pinned=rest.pinned,
-            propensities=page.logged,
-            min_propensity=page.min_propensity,
-            order=self._random_order,
-            groups=rest.groups,
-        )
+        placing = Placing(None, rest.pinned, self._random_order, rest.groups)
+        logging = Logging(page.logged, page.min_propensity)
+        return PageMix(rest.links, probabilities, floor, placing, logging)
 
     def _logged_page(
         self,
@@ -362,11 +357,14 @@ class InstalledVersion:
         n_pinned = len(set(rest.pinned.values()) & set(self._places))
         can_show_all = len(rest.links) + n_pinned == len(self.link_ids)
         least = max(float(propensities.min(initial=1.0)) if can_show_all else 0.0, 0.0)
-        drawn = (rest.links, probabilities, floor, scores, rest.pinned, fallback, propensities)
-        page = PageMix(*drawn, least, None if fallback else self.order, rest.groups)
+        placing = Placing(scores, rest.pinned, None if fallback else self.order, rest.groups)
+        logging = Logging(propensities, least, fallback=fallback)
+        page = PageMix(rest.links, probabilities, floor, placing, logging)
         if own is not None:
-            shown = (rest.links, own[0], self._floor_report(rest, own[0]), own[1], rest.pinned)
-            page.own_page = PageMix(*shown, "", propensities, least, None, rest.groups)
+            placing = placing._replace(scores=own[1], order=None)
+            logging = logging._replace(fallback="")
+            owed = self._floor_report(rest, own[0])
+            page.own_page = PageMix(rest.links, own[0], owed, placing, logging)
         return page
 
     def _solve(self, constraints: PageConstraints) -> PageMix:
@@ -384,7 +382,8 @@ class InstalledVersion:
             probabilities = np.zeros(len(rest.links))
             fallback = "" if pinned else EMPTY_POOL
             floor = self._floor_report(rest, probabilities)
-            return PageMix(rest.links, probabilities, floor, pinned=pinned, fallback=fallback)
+            placing, logging = Placing(pinned=pinned), Logging(fallback=fallback)
+            return PageMix(rest.links, probabilities, floor, placing, logging)
         if self.stored.fallback:
             return self._fallback_page(rest, self.stored.fallback)
         try:

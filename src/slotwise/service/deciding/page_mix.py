@@ -116,16 +116,44 @@ DrawnPage = tuple[tuple[ShownLink, ...], bool]
 """A page, and whether its links are in random order."""
 
 
+class Placing(NamedTuple):
+    """How the links of a page are placed.
+
+    Links are placed by falling `scores`, or in the order they were drawn if there are none.
+    `pinned` gives positions (1 is the first) to links that are on every page. `order` puts the
+    links that are not pinned into slot order. `groups` has a number for each link where rules are
+    about groups of links.
+    """
+
+    scores: Floats | None = None
+    pinned: Mapping[int, str] = {}
+    order: SlotPositions | None = None
+    groups: Places | None = None
+
+
+class Logging(NamedTuple):
+    """What is logged of a page: by default the probabilities with which it is drawn.
+
+    `propensities` are the overall probabilities where this page is one of two that a visitor may
+    get, and `least` is the smallest one of the pool. The page of a visitor holds only the links
+    that can be on it; `others` is what is logged for any other link. `fallback` is why no policy
+    chose the page.
+    """
+
+    propensities: Floats | None = None
+    least: float = 0.0
+    others: float | None = None
+    fallback: str = ""
+
+
+AS_DRAWN, DRAWN_WITH = Placing(), Logging()
+
+
 class PageMix:
     """The inclusion probabilities of one page, arranged for quick draws.
 
     The cost of a draw grows with the slots, not with the links. `probabilities` has one entry for
-    each of `link_ids` and sums to the free slots. Links are placed by falling `scores`, or in the
-    order they were drawn if there are none. `pinned` gives positions (1 is the first) to links that
-    are on every page. `propensities` are logged: the overall probabilities where this page is one
-    of two that a visitor may get. `order` puts the links that are not pinned into slot order.
-    `groups` has a number for each link where rules are about groups of links. The page of a visitor
-    holds only the links that can be on it; `others` is what is logged for any other link.
+    each of `link_ids` and sums to the free slots.
 
     Pages are drawn in batches that grow with demand: a call of compiled code costs several times
     as much as a draw. Drawing uses buffers, so only one thread may draw at a time.
@@ -136,27 +164,22 @@ class PageMix:
         link_ids: Sequence[str],
         probabilities: Floats,
         floor: FloorState,
-        scores: Floats | None = None,
-        pinned: Mapping[int, str] | None = None,
-        fallback: str = "",
-        propensities: Floats | None = None,
-        min_propensity: float = 0.0,
-        order: SlotPositions | None = None,
-        groups: Places | None = None,
-        others: float | None = None,
+        placing: Placing = AS_DRAWN,
+        logging: Logging = DRAWN_WITH,
     ) -> None:
         self.floor = floor
-        self.others = others
+        self.others = logging.others
         self.own_page: PageMix | None = None
         """The own page of the same request, where some pages are own pages."""
         self.n_links = len(link_ids)
-        self.min_propensity = min_propensity
-        self.fallback = fallback
+        self.min_propensity = logging.least
+        self.fallback = logging.fallback
         self._link_ids = link_ids
         self._drawn_with = probabilities
-        logged = probabilities if propensities is None else propensities
+        logged = probabilities if logging.propensities is None else logging.propensities
         self._logged: list[float] = logged.tolist()
-        self._pinned = dict(pinned or {})
+        self._pinned = dict(placing.pinned)
+        scores, groups = placing.scores, placing.groups
         self._n_free = round(float(probabilities.sum()))
         self._by_score = None if scores is None else np.argsort(-scores, kind="stable")
         self._ranks = None if self._by_score is None else np.argsort(self._by_score)
@@ -170,7 +193,7 @@ class PageMix:
         self._drawn = np.zeros(max(self._n_free, 1))
         positions = range(1, self._n_free + len(self._pinned) + 1)
         self._free = [one for one in positions if one not in self._pinned][: self._n_free]
-        self._order = order if self._n_free else None
+        self._order = placing.order if self._n_free else None
         self._certain = None
         if self._order is None and n_open == 0 and (n_tied == 0 or self._n_free == 0):
             [places] = self._in_page_order(self._mix.sure[None, :n_sure])
@@ -364,20 +387,15 @@ class VisitorMixes:
         held = [self._link_ids[place] for place in links[shown].tolist()]
         floor = replace(self._floor, expected=expected)
         others = holdout * n_slots / len(links) if random is None else 0.0
-        make = functools.partial(
-            PageMix,
-            pinned=pinned,
-            propensities=propensities[shown],
-            min_propensity=max(least, 0.0),
-            groups=None if ruled is None else ruled.groups[links[shown]],
-            others=others,
-        )
-        page = make(held, probabilities[shown], floor, scores[shown], order=self._order)
+        groups = None if ruled is None else ruled.groups[links[shown]]
+        placing = Placing(scores[shown], pinned, self._order, groups)
+        logging = Logging(propensities[shown], max(least, 0.0), others)
+        page = PageMix(held, probabilities[shown], floor, placing, logging)
         if own is not None:
             clicks = expected + float((own[0] - probabilities) @ rate)
-            page.own_page = make(
-                held, own[0][shown], replace(floor, expected=clicks), own[1][shown]
-            )
+            placing = placing._replace(scores=own[1][shown], order=None)
+            owed = replace(floor, expected=clicks)
+            page.own_page = PageMix(held, own[0][shown], owed, placing, logging)
         return page
 
     def rates(self, visitor: Sequence[int], ruled: RuledPage | None) -> VisitorPage:

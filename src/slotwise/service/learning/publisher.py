@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from threading import Lock
+from typing import NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
@@ -108,11 +109,9 @@ def publish(draft: Draft, now_us: int, rng: np.random.Generator) -> Version:
     stored = _stored_version(
         draft,
         now_us,
-        rates=rates,
-        settled=estimate_rates(settled),
-        probabilities=probabilities,
-        shadow_price=price if math.isfinite(price) else None,
-        fallback=fallback,
+        rates,
+        estimate_rates(settled),
+        _PageOfAll(probabilities, price if math.isfinite(price) else None, fallback),
     )
     if draft.within is not None or draft.pool.settings.until_us:
         stored = _with_rules(stored, draft, now_us)
@@ -181,47 +180,43 @@ def _segment_floor(one: OfSegment, draft: Draft) -> SegmentFloor:
 def stand_in(pool: Pool, counters: Counters, version: int, now_us: int, reason: str) -> Version:
     """Return the own page as a version that is never stored; empty without links."""
     rates = estimate_rates(pool_counts(pool, counters))
-    stored = _stored_version(
-        Draft(pool, counters, version=version),
-        now_us,
-        rates=rates,
-        settled=rates,
-        probabilities=np.zeros(len(pool.active)),
-        shadow_price=None,
-        fallback=reason if pool.active else EMPTY_POOL,
-    )
+    fallback = reason if pool.active else EMPTY_POOL
+    page = _PageOfAll(np.zeros(len(pool.active)), None, fallback)
+    draft = Draft(pool, counters, version=version)
+    stored = _stored_version(draft, now_us, rates, rates, page)
     return Version(pool, stored, None)
 
 
+class _PageOfAll(NamedTuple):
+    """The page of a version: probabilities, the price of the floor, why no policy chose it."""
+
+    probabilities: Floats
+    shadow_price: float | None
+    fallback: str
+
+
 def _stored_version(
-    draft: Draft,
-    now_us: int,
-    *,
-    rates: LinkRates,
-    settled: LinkRates,
-    probabilities: Floats,
-    shadow_price: float | None,
-    fallback: str,
+    draft: Draft, now_us: int, rates: LinkRates, settled: LinkRates, page: _PageOfAll
 ) -> StoredVersion:
     """Return a version; `settled`, the rates of closed windows, decide the state of the floor."""
     settings, link_ids = draft.pool.settings, draft.pool.active
     n_slots = min(settings.slots, len(link_ids))
     delivered = draft.delivered[ALL_VISITORS]
     rules = None if draft.within is None else draft.within.rules
-    floor = (probabilities, n_slots, settings.click_floor, delivered.pages, rules)
+    floor = (page.probabilities, n_slots, settings.click_floor, delivered.pages, rules)
     return StoredVersion(
         version=draft.version,
         published_us=now_us,
         pool_changed_us=settings.changed_us,
         policy=settings.policy,
         link_ids=link_ids,
-        probabilities=probabilities.tobytes(),
+        probabilities=page.probabilities.tobytes(),
         click_rates=rates.clicks.tobytes(),
         revenue_rates=rates.revenue.tobytes(),
         click_variances=rates.click_variance.tobytes(),
-        shadow_price=shadow_price,
+        shadow_price=page.shadow_price,
         floor=floor_report(settled, *floor),
-        fallback=fallback,
+        fallback=page.fallback,
         delivered=delivered.pages,
         delivered_since_us=delivered.since_us,
         words=_words_with_floors(settings),
