@@ -146,9 +146,6 @@ class Logging(NamedTuple):
     fallback: str = ""
 
 
-AS_DRAWN, DRAWN_WITH = Placing(), Logging()
-
-
 class PageMix:
     """The inclusion probabilities of one page, arranged for quick draws.
 
@@ -164,9 +161,10 @@ class PageMix:
         link_ids: Sequence[str],
         probabilities: Floats,
         floor: FloorState,
-        placing: Placing = AS_DRAWN,
-        logging: Logging = DRAWN_WITH,
+        placing: Placing | None = None,
+        logging: Logging | None = None,
     ) -> None:
+        placing, logging = placing or Placing(), logging or Logging()
         self.floor = floor
         self.others = logging.others
         self.own_page: PageMix | None = None
