@@ -57,7 +57,7 @@ EXCLUSIVE = ("--frontier", "--mix", "--policy")
 
 
 class Question(NamedTuple):
-    """What was asked of a log, as it was typed."""
+    """The candidate and settings of an evaluation, as they were typed."""
 
     log: Path
     floor: float | None
@@ -254,8 +254,8 @@ def _print_rules(ruled: Evaluation, free: Evaluation, as_json: bool) -> None:
         return
     _print_answer(ruled, as_json=False)
     earned = without["revenue"]["value"]
-    said = f"Without the rules: {earned:.5g} revenue. The rules cost {cost:.5g} a page view."
-    Console(highlight=False).print(said, markup=False)
+    sentence = f"Without the rules: {earned:.5g} revenue. The rules cost {cost:.5g} a page view."
+    Console(highlight=False).print(sentence, markup=False)
 
 
 def _levels_table(answer: dict[str, Any]) -> Table:
@@ -272,39 +272,39 @@ def _levels_table(answer: dict[str, Any]) -> Table:
 
 def _sentences(answer: Evaluation) -> list[str]:
     """Return what the numbers do not say by themselves."""
-    said = []
+    lines = []
     if answer.click_floor is not None:
         verdict = {
             True: "kept",
             False: "missed",
             None: "not certain: the floor is within the interval",
         }
-        said.append(f"floor {answer.click_floor:g}: {verdict[answer.floor_is_kept]}")
+        lines.append(f"floor {answer.click_floor:g}: {verdict[answer.floor_is_kept]}")
     size = f"{answer.effective_sample_size:,.0f} effective of {answer.n_pages:,} page views"
-    said.append(f"{size}, largest weight {answer.max_weight:.4g}")
+    lines.append(f"{size}, largest weight {answer.max_weight:.4g}")
     was = answer.logged_revenue, answer.logged_clicks
     money, clicks = (f"{one.value:.5g} ({one.low:.5g} to {one.high:.5g})" for one in was)
-    said.append(f"the pages of the log itself earned revenue {money}, clicks {clicks}")
+    lines.append(f"the pages of the log itself earned revenue {money}, clicks {clicks}")
     if answer.uncovered > 0:
-        said.append(
+        lines.append(
             f"{answer.uncovered:.1%} of the page could not be shown by the log; the intervals "
             "allow any outcome for it"
         )
     if answer.n_fitted:
-        said.append(f"the first {answer.n_fitted:,} pages were only used to fit the mix")
+        lines.append(f"the first {answer.n_fitted:,} pages were only used to fit the mix")
     if answer.n_unsettled:
-        said.append(f"{answer.n_unsettled:,} unsettled pages left out")
+        lines.append(f"{answer.n_unsettled:,} unsettled pages left out")
     if answer.n_clipped:
-        said.append(f"{answer.n_clipped:,} amounts above max_revenue counted as max_revenue")
+        lines.append(f"{answer.n_clipped:,} amounts above max_revenue counted as max_revenue")
     low, high = answer.bootstrap["revenue"]
-    said.append(
+    lines.append(
         f"for comparison, bootstrap: revenue {low:.5g} to {high:.5g} (not valid if the policy of "
         "the log was learning)"
     )
-    said += answer.notes
+    lines += answer.notes
     if answer.cannot_tell:
-        said.append(answer.cannot_tell)
-    return said
+        lines.append(answer.cannot_tell)
+    return lines
 
 
 def _print_frontier(curve: LogFrontier, as_json: bool) -> None:
@@ -478,11 +478,11 @@ def _of_guarantee(data: Dataset, text: str) -> Priced:
         curve = frontier(value, is_of_rule, n_slots)
     cost = curve.value_at(0.0) - curve.value_at(rule.at_least)
     floor = f"floor {data.click_floor:g}"
-    said = f"{rule.at_least:g} slots cost {cost:.3g} of {curve.value_at(0.0):.3g} a page view"
+    sentence = f"{rule.at_least:g} slots cost {cost:.3g} of {curve.value_at(0.0):.3g} a page view"
     return (
         FrontierPicture(
             title=f"{data.title}: the price of the guarantee {rule.name}",
-            subtitle=f"{data.n_links} links, {n_slots} slots, {floor}  ·  {said}",
+            subtitle=f"{data.n_links} links, {n_slots} slots, {floor}  ·  {sentence}",
             curve=curve,
             floor=rule.at_least,
             revenue_word="scaled revenue per page view",
@@ -526,13 +526,13 @@ def _of_selector(path: Path, floor: float | None) -> Priced:
 
 def _sentence(curve: Frontier, floor: float | None) -> str:
     free, most = curve.floors[0], curve.floors[-1]
-    said = f"costs nothing up to {free:.3g} clicks, at most {most:.3g}"
+    sentence = f"costs nothing up to {free:.3g} clicks, at most {most:.3g}"
     if floor is None:
-        return said
+        return sentence
     if floor > most:
-        return f"floor {floor:g}, infeasible; {said}"
+        return f"floor {floor:g}, infeasible; {sentence}"
     price = curve.shadow_price_at(floor)
-    return f"floor {floor:g} at a shadow price of {price:.3g}; {said}"
+    return f"floor {floor:g} at a shadow price of {price:.3g}; {sentence}"
 
 
 def _rows(picture: FrontierPicture) -> list[float]:
@@ -708,8 +708,8 @@ def _giving_up_after(seconds: float) -> Iterator[None]:
         raise InvalidInput.of("--within", "a positive number of seconds", seconds)
 
     def give_up() -> None:
-        told = f"slotwise: the simulation took longer than {seconds:g} seconds"
-        print(told, file=sys.stderr, flush=True)
+        message = f"slotwise: the simulation took longer than {seconds:g} seconds"
+        print(message, file=sys.stderr, flush=True)
         os._exit(1)
 
     timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), give_up)

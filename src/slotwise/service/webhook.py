@@ -213,8 +213,8 @@ class Webhook:
     ) -> AlertMessage:
         """Return the message for an alert."""
         where = f"{self._base}/?pool={alert.pool_id}" if alert.pool_id else f"{self._base}/"
-        told = {"state": state, "since": since, "sent_at": now, "dashboard": where}
-        return compose(AlertMessage, alert, alert=alert.kind, **told)
+        when = {"state": state, "since": since, "sent_at": now, "dashboard": where}
+        return compose(AlertMessage, alert, alert=alert.kind, **when)
 
     def send(self, message: AlertMessage, attempts: int = 1) -> Delivery:
         """Call the address once; never raises. Blocks for some seconds at most."""

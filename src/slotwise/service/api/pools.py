@@ -196,7 +196,7 @@ def _told_weights(pool: PoolSettings) -> Any:
     return "learn" if pool.learn_slot_weights else pool.slot_weights
 
 
-def _asked_weights(weights: Any) -> tuple[float, ...]:
+def _stored_weights(weights: Any) -> tuple[float, ...]:
     """Return known weights as they are stored; equal ones are those of slots that are alike."""
     if weights == "equal" or (isinstance(weights, tuple) and len(weights) > len({*weights}) == 1):
         return EQUAL_SLOTS
@@ -222,7 +222,7 @@ def _settings_of(pool_id: str, body: PoolBody) -> PoolSettings:
         policy=body.policy.name,
         policy_settings=body.policy.settings,
         pins=tuple(compose(Pin, pin) for pin in body.pins),
-        slot_weights=_asked_weights(body.slot_weights),
+        slot_weights=_stored_weights(body.slot_weights),
         learn_slot_weights=body.slot_weights in ("learn", None),
         until_us=0 if body.until is None else from_time(body.until),
     )

@@ -75,7 +75,7 @@ _Pages = tuple[PageMix, PageMix, PageMix | HoldoutMix]
 """A chosen page, the own page and a random one; where a group has no pages, another page."""
 
 
-class _Asked(NamedTuple):
+class _PageRequest(NamedTuple):
     """A request for a page: version, constraints, constraints as text, visitor and key.
 
     `pages` are those to draw from, if already solved.
@@ -100,7 +100,7 @@ class Decider:
         self._averages: dict[str, VersionAverages] = {}
         self._shown: dict[str, ShownSince] = {}
         """By pool."""
-        self._asked_last: dict[str, _Asked] = {}
+        self._last_requests: dict[str, _PageRequest] = {}
         """The last request of each key without constraints, which is usually repeated."""
         self.by_id = DecisionsById(store, committer)
         self.group_secret: Callable[[str], bytes] = str.encode
@@ -121,7 +121,7 @@ class Decider:
         pool_id = version.pool.settings.pool_id
         installed = InstalledVersion(version, self._installed.get(pool_id))
         self._installed[pool_id] = installed
-        self._asked_last = {}
+        self._last_requests = {}
         averages = self._averages.get(pool_id)
         if averages is None:
             self._averages[pool_id] = VersionAverages(installed)
@@ -182,14 +182,14 @@ class Decider:
         `InvalidInput` for exclusions, positions, slots and the visitor's features.
         """
         self.renew(pool_id, now_us)
-        asked = self._asked(pool_id, exclude, pin, slots, visitor, key_id)
+        request = self._page_request(pool_id, exclude, pin, slots, visitor, key_id)
         number = self._number(pool_id, visitor_key)
         if decision_id is None:
-            return self._decide(asked, now_us, None, number)
+            return self._decide(request, now_us, None, number)
         made = self.by_id.find_or_make(
-            decision_id, lambda: self._decide(asked, now_us, decision_id, number)
+            decision_id, lambda: self._decide(request, now_us, decision_id, number)
         )
-        return self._same(made, asked)
+        return self._same(made, request)
 
     def decide_at_once(
         self,
@@ -211,17 +211,17 @@ class Decider:
         if now_us >= self.installed(pool_id).until_us:
             return None
         if decision_id is None and slots is None and not (exclude or pin or visitor):
-            last = self._asked_last.get(key_id)
+            last = self._last_requests.get(key_id)
             if last is not None and last.installed is self._installed.get(pool_id):
                 number = None if visitor_key is None else self._number(pool_id, visitor_key)
                 return self._decide(last, now_us, None, number)
-        asked = self._asked(pool_id, exclude, pin, slots, visitor, key_id)
+        request = self._page_request(pool_id, exclude, pin, slots, visitor, key_id)
         if decision_id is not None:
             known = self.by_id.recent(decision_id)
-            return None if known is None else self._same(known, asked)
-        if not asked.installed.has_pages_for(asked.constraints):
+            return None if known is None else self._same(known, request)
+        if not request.installed.has_pages_for(request.constraints):
             return None
-        return self._decide(asked, now_us, None, self._number(pool_id, visitor_key))
+        return self._decide(request, now_us, None, self._number(pool_id, visitor_key))
 
     def _number(self, pool_id: str, visitor_key: str | None) -> float | None:
         """Return the number that decides the group of a visitor; None to draw one."""
@@ -255,11 +255,11 @@ class Decider:
         Reading, unless `proposes_at_once`.
         """
         self.renew(pool_id, now_us)
-        asked = self._asked(pool_id, (), (), slots, visitor)
-        pages, number = self._pages(asked), self._number(pool_id, visitor_key)
+        request = self._page_request(pool_id, (), (), slots, visitor)
+        pages, number = self._pages(request), self._number(pool_id, visitor_key)
         with self._lock:
-            decision = self._draw_within_budget(asked, pages, now_us, None, number)
-            slots_of = self._hard_slots(asked.installed, decision)
+            decision = self._draw_within_budget(request, pages, now_us, None, number)
+            slots_of = self._hard_slots(request.installed, decision)
             if any(slots_of.values()):
                 waiting = self._proposed.setdefault(pool_id, {})
                 waiting[decision.decision_id] = (now_us, slots_of)
@@ -269,8 +269,8 @@ class Decider:
         self, pool_id: str, slots: int | None, visitor: Mapping[str, Any] = NOTHING_SAID
     ) -> bool:
         """Return whether `propose` needs only memory. Quick."""
-        asked = self._asked(pool_id, (), (), slots, visitor)
-        return slots is None and asked.installed.has_pages_for(asked.constraints)
+        request = self._page_request(pool_id, (), (), slots, visitor)
+        return slots is None and request.installed.has_pages_for(request.constraints)
 
     def record_view(self, proposed: DecisionRecord, now_us: int) -> None:
         """Queue a proposed page that was seen; its windows start now. Quick.
@@ -298,7 +298,7 @@ class Decider:
                 self.by_id.remember(seen)
         self._committer.append(AppendDecision(decision=seen))
 
-    def _asked(
+    def _page_request(
         self,
         pool_id: str,
         exclude: Sequence[str],
@@ -306,7 +306,7 @@ class Decider:
         slots: int | None,
         visitor: Mapping[str, Any],
         key_id: str = "",
-    ) -> _Asked:
+    ) -> _PageRequest:
         """Check a request for a page."""
         installed = self.installed(pool_id)
         if installed.pool.settings.archived:
@@ -321,18 +321,18 @@ class Decider:
             constraints = PageConstraints(
                 constraints.exclude, constraints.pinned, constraints.slots, known.places
             )
-        asked = _Asked(installed, constraints, text, known, key_id)
+        request = _PageRequest(installed, constraints, text, known, key_id)
         if constraints is NO_CONSTRAINTS and not has_features:
-            asked = asked._replace(pages=self._pages(asked))
-            self._asked_last[key_id] = asked
-        return asked
+            request = request._replace(pages=self._pages(request))
+            self._last_requests[key_id] = request
+        return request
 
     def _decide(
-        self, asked: _Asked, now_us: int, decision_id: str | None, number: float | None
+        self, request: _PageRequest, now_us: int, decision_id: str | None, number: float | None
     ) -> DecisionRecord:
-        pages = asked.pages or self._pages(asked)
+        pages = request.pages or self._pages(request)
         with self._lock:
-            decision = self._draw_within_budget(asked, pages, now_us, decision_id, number)
+            decision = self._draw_within_budget(request, pages, now_us, decision_id, number)
             self._count_shown(decision)
             if decision_id is not None:
                 self.by_id.remember(decision)
@@ -341,19 +341,21 @@ class Decider:
 
     def _draw_within_budget(
         self,
-        asked: _Asked,
+        request: _PageRequest,
         pages: _Pages,
         now_us: int,
         decision_id: str | None,
         number: float | None,
     ) -> DecisionRecord:
         """Draw a page within the hard budgets, and count it; the caller has the lock."""
-        decision = self._draw(asked, pages, now_us, decision_id, number)
-        while asked.installed.hard and (spent := self._spent(asked.installed, decision)):
+        decision = self._draw(request, pages, now_us, decision_id, number)
+        while request.installed.hard and (spent := self._spent(request.installed, decision)):
             # Rare: the budget of a rule is spent, and its links are left out from now on.
-            asked = asked._replace(installed=self._install_again(asked.installed, now_us, spent))
-            pages = self._pages(asked)
-            decision = self._draw(asked, pages, now_us, decision_id, number)
+            request = request._replace(
+                installed=self._install_again(request.installed, now_us, spent)
+            )
+            pages = self._pages(request)
+            decision = self._draw(request, pages, now_us, decision_id, number)
         return decision
 
     @staticmethod
@@ -381,7 +383,7 @@ class Decider:
         pool_id = last.pool.settings.pool_id
         if self._installed.get(pool_id) is last:  # otherwise a new version was installed
             self._installed[pool_id] = again
-            self._asked_last = {}
+            self._last_requests = {}
         return again
 
     def hard_shown(self, pool_id: str, now_us: int) -> Mapping[str, int]:
@@ -400,32 +402,32 @@ class Decider:
             return dict(shown)
 
     @staticmethod
-    def _same(known: DecisionRecord, asked: _Asked) -> DecisionRecord:
+    def _same(known: DecisionRecord, request: _PageRequest) -> DecisionRecord:
         """Return the decision of an id, or raise `Conflict` if it was made for another request."""
-        pool_id = asked.installed.pool.settings.pool_id
-        this_request = (pool_id, asked.text, asked.known.values)
+        pool_id = request.installed.pool.settings.pool_id
+        this_request = (pool_id, request.text, request.known.values)
         if (known.pool_id, known.asked, known.visitor) != this_request:
             raise Conflict(f"the decision {known.decision_id!r} was made for another request")
         return known
 
     @staticmethod
-    def _pages(asked: _Asked) -> _Pages:
+    def _pages(request: _PageRequest) -> _Pages:
         """Return the pages of each group to draw from."""
-        installed, constraints = asked.installed, asked.constraints
+        installed, constraints = request.installed, request.constraints
         page, has_random = installed.page(constraints), installed.groups.shares.random > 0.0
         random = installed.holdout_page(constraints) if has_random else page
         return page, page.own_page or page, random
 
     def _draw(
         self,
-        asked: _Asked,
+        request: _PageRequest,
         pages: _Pages,
         now_us: int,
         decision_id: str | None,
         number: float | None,
     ) -> DecisionRecord:
         """Draw a page; the caller has the lock."""
-        installed, _, text, known, key_id, _ = asked
+        installed, _, text, known, key_id, _ = request
         pool = installed.pool.settings
         chosen_share, own_share, _ = installed.groups.shares
         group = 0
