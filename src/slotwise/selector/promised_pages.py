@@ -218,7 +218,7 @@ class PromisedPages:
         if self.share.reason == "all":
             return f"chosen pages certainly earn at least {min(rho, 9.99):.0%} of the own page"
         if self.share.reason == "start":
-            return "there is no evidence yet; even if chosen pages earned nothing, it is kept"
+            return "there is too little evidence; even if chosen pages earned nothing, it is kept"
         return f"chosen pages certainly earn {rho:.0%} of the own page; {self.keep:.0%} is promised"
 
     # Saving
