@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -11,10 +11,13 @@ from msgspec.structs import replace
 from scipy import stats
 
 from slotwise.errors import InvalidInput
-from slotwise.service.learning.promise_progress import compare_own_page
+from slotwise.service.counting.attribution import ComparedKey, Counters, PageCounters
+from slotwise.service.counting.counters import SHARE_UNIT
+from slotwise.service.learning.promise_progress import PromiseProgress, compare_own_page
 from slotwise.service.pool_version import PromiseState, group_shares
 from slotwise.service.records import DecisionRecord, Event, Pin, PoolRule
 from slotwise.service.service import Service
+from slotwise.service.storage.sql_reads import StoreReader
 from tests.service.conftest import OpenService
 from tests.service.rows import T0, click, conversion, link, pool, seconds
 
@@ -291,3 +294,52 @@ def test_another_promise_keeps_the_evidence(open_service: OpenService) -> None:
     changed = replace(changed, policy_settings={})
     service.directory.put_pool(changed, "test", seconds(60 * 300)).result()
     assert (state(service).keep, state(service).since_us) == (0.5, since_us)
+
+
+@pytest.mark.parametrize("change", [{"slots": 2}, {"max_revenue_micros": 1_000_000}])
+def test_another_page_or_unit_of_revenue_starts_the_comparison_anew(
+    open_service: OpenService, change: dict[str, int]
+) -> None:
+    """Sums of squares are in units of the largest revenue and would be too small in another."""
+    service = open_service()
+    set_up(service, keep=0.8, **WINDOWS)
+    live(service, 2.0, 60)
+    since_us = state(service).since_us
+    changed = replace(service.directory.pool("home"), **change)
+    service.directory.put_pool(changed, "test", seconds(60 * 60)).result()
+    service.learner.learn(seconds(60 * 60) + 1)
+    run = service.publisher.runs["home"]
+    assert state(service).since_us > since_us
+    assert compare_own_page(run.counters, run.pool.settings).lift is None
+
+
+class NoPages:
+    """A store in which no page was shown."""
+
+    def counters(self, pool_id: str) -> Counters:
+        return Counters()
+
+    def open_groups(self, pool_id: str, since_us: int) -> tuple[int, int, int]:
+        return 0, 0, 0
+
+
+def test_the_share_of_the_last_version_counts_after_a_restart() -> None:
+    """A share that was reached may stay where it would not be reached anew."""
+    settings = pool(own_page=OWN, keep=0.8, own_page_us=7)
+    compared: dict[ComparedKey, PageCounters] = {}
+    keys: list[ComparedKey] = [("own", 7, 0.5, 0.5), ("policy", 7, 0.5, 0.5)]
+    for key, n_sold in zip(keys, (8_000, 6_500), strict=True):
+        compared[key] = PageCounters(
+            revenue_views=40_000,
+            revenue_micros=n_sold * settings.max_revenue_micros,
+            revenue_squared=n_sold * SHARE_UNIT**2,
+        )
+    shares = {}
+    for since_us in (6, 7):
+        last = PromiseState(keep=0.8, since_us=since_us, share=0.95, rho=0.8, reason="all")
+        progress = PromiseProgress(last)
+        progress.count(cast(StoreReader, NoPages()), settings, 8)
+        found = progress.state(settings, Counters(compared=compared))
+        assert found is not None
+        shares[since_us] = found.share
+    assert shares[6] < shares[7] == 0.95

@@ -169,7 +169,7 @@ class PoolDirectory:
                 pool = replace(pool, rules=before.rules)
             self.check_pool(pool, changed_us)
             created_us = before.created_us if before else changed_us
-            has_same = before is not None and before.own_page == pool.own_page
+            has_same = before is not None and _what_is_compared(before) == _what_is_compared(pool)
             # 0 in a pool of an earlier release, whose own page was compared with nothing
             own_page_us = (before.own_page_us if before and has_same else 0) or changed_us
             pool = replace(
@@ -670,3 +670,12 @@ class SignedOut:
                 self._sweep_at = max(_MIN_SWEPT, 2 * len(self._ended))
         stored = contract.EndSession(session_id=session_id, ends_us=ends_us, now_us=now_us)
         return then(self._committer.submit([stored]), lambda _: None)
+
+
+def _what_is_compared(pool: PoolSettings) -> tuple[object, ...]:
+    """Return what the evidence about the own page is for; with another, it starts anew.
+
+    With other slots the page is another one, and sums of squares are in units of the largest
+    revenue.
+    """
+    return pool.own_page, pool.slots, pool.max_revenue_micros

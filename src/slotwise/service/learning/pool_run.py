@@ -183,6 +183,7 @@ class PoolRun:
             return run
         run._delivered = DeliveredPages(pool.settings, run.counters.delivered, stored)
         run.progress = RuleProgress(stored)
+        run.promise = PromiseProgress(stored.promise)
         run._last_stored, run.is_behind = stored, not stored.fallback
         rules_key = pool.rules_key(stored.published_us, stored.paced_rules)
         made_for = (stored.link_ids, stored.pool_changed_us, stored.rules_key)

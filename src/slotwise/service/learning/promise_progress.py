@@ -45,10 +45,11 @@ class PromiseProgress:
     """Counts the pages of each group that were shown since the own page was last changed.
 
     Views that are not settled yet are the difference between these and the counters. After a start
-    they are counted from the rows.
+    they are counted from the rows. `last` is what the last version promised, if there is one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, last: PromiseState | None = None) -> None:
+        self._last = last
         self._since_us = 0
         self._counted_to = 0
         """The position in the store up to which pages are counted."""
@@ -62,7 +63,9 @@ class PromiseProgress:
     def count(self, reader: StoreReader, pool: PoolSettings, now_us: int) -> None:
         """Count the pages that were shown since the last call."""
         if self._since_us != pool.own_page_us:
-            self._since_us, self._shown, self._share = pool.own_page_us, OpenCounts(), 0.0
+            is_same = self._last is not None and self._last.since_us == pool.own_page_us
+            self._share = self._last.share if self._last is not None and is_same else 0.0
+            self._since_us, self._shown = pool.own_page_us, OpenCounts()
             settled = evidence_of(reader.counters(pool.pool_id), pool)
             self._counted_to, n_own, n_other = reader.open_groups(pool.pool_id, self._since_us)
             window_us = max(pool.click_window_s, pool.revenue_window_s) * SECOND_US
