@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from slotwise import PacedBayes, Rule, Selector
-from slotwise.policies import POLICIES
+from slotwise.policies import POLICIES, make_policy
+from slotwise.problem import Problem
 from tests.combinations.shop_play import FEATURES, Shop, Shown
 from tests.selector.selectors import registered_policy
 
@@ -174,3 +175,31 @@ def test_the_frontier_has_a_band_where_clicks_exceed_weighted_views(n_pages: int
     for curve in (frontier.low, frontier.estimate, frontier.high):
         assert all(math.isfinite(number) for number in (*curve.floors, *curve.values))
     assert max(frontier.low.floors) < max(frontier.estimate.floors)
+
+
+OWN_SETTINGS: dict[str, dict[str, Any]] = {
+    "con-ucb": {"horizon": 77, "failure_probability": 0.2, "gamma_scale": 0.01},
+    "queue-ts": {"horizon": 77, "prior": "fitted", "memory": 50},
+    "paced-bayes": {"horizon": 77, "exploration": 0.3, "patience": 2.5},
+    "lexp": {"horizon": 77, "parameters": "theta"},
+    "exp3-m": {"horizon": 77},
+}
+"""No setting has its default."""
+LEVELS = ("click", "cart", "purchase")
+PROBLEMS = {
+    "small": Problem(8, 2, click_floor=0.5, horizon=900),
+    "large": Problem(700, 5, click_floor=2.0, horizon=900),
+    "features": Problem(8, 2, click_floor=0.5, horizon=900, features={"device": ("a", "b")}),
+    "several floors": Problem(8, 2, levels=LEVELS, floors={"click": 0.5, "cart": 0.2}, horizon=900),
+}
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+@pytest.mark.parametrize("name", OWN_SETTINGS)
+def test_the_form_for_a_problem_has_the_settings_of_the_policy(name: str, problem: str) -> None:
+    policy = make_policy(name, OWN_SETTINGS[name])
+    form = policy.for_problem(PROBLEMS[problem])
+    assert form.name == name
+    assert {one: getattr(form, one) for one in OWN_SETTINGS[name]} == OWN_SETTINGS[name]
+    defaults = make_policy(name)
+    assert all(getattr(policy, one) != getattr(defaults, one) for one in OWN_SETTINGS[name])
