@@ -84,7 +84,7 @@ def shortfall(rounds: ArrayLike, floor: float, clicks: ArrayLike) -> Floats:
 def ratio(reward: ArrayLike, violation: ArrayLike) -> Floats:
     """Return reward / violation: infinite without violation, not a number for 0 / 0.
 
-    Not a measure of quality: more clicks than the floor asks for raise it above the ratio of the
+    Not a measure of quality: more clicks than the floor needs raise it above the ratio of the
     best mix.
 
     >>> ratio([3.0, 3.0], [2.0, 0.0]).tolist()
@@ -167,7 +167,7 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
                 lambda of: ratio(of.totals["reward"], of.totals["violation"]),
                 title="Reward / violation",
                 meaning="revenue per click below the floor",
-                in_tables=False,  # more clicks than the floor asks for raise it
+                in_tables=False,  # more clicks than the floor needs raise it
                 in_paper=True,
             ),
             Metric(

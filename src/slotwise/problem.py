@@ -381,7 +381,7 @@ class Problem:
 
     @property
     def active_floors(self) -> tuple[Floor, ...]:
-        """Every floor that asks for something: those of levels, then those of rates."""
+        """Every floor above 0: those of levels, then those of rates."""
         place = {level: j for j, level in enumerate(self.levels)}
         of_levels = [
             Floor(level, place[level], least, 0.0)

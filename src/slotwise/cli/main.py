@@ -61,7 +61,7 @@ PACKAGES = {
 OF_BOTH = ("catalogue", "warm_up")
 """Modules whose commands work with either extra."""
 COMPLETING = "_SLOTWISE_COMPLETE"
-"""The variable by which a shell asks how a command goes on."""
+"""The variable with which a shell requests completions of a command."""
 OF_SERVICE = frozenset({*HEADINGS["Serving"], *HEADINGS["Store maintenance"]} - {"plan", "warm-up"})
 """Commands that the extra `service` brings; the others belong to `experiments`."""
 
@@ -152,7 +152,7 @@ def build_app(args: Sequence[str]) -> typer.Typer:
     names = command_names()
     if args and args[0] in names:
         add_command(app, args[0])
-    elif COMPLETING in os.environ:  # the shell asks for the options of commands, too
+    elif COMPLETING in os.environ:  # the shell needs the options of commands, too
         for name in names:
             add_command(app, name)
     else:

@@ -1,6 +1,6 @@
 """Make machine code of declared functions, with numba's documented interface.
 
-numba asks `typeof` for every global that a compiled function names. `_type_of_function` answers
+numba calls `typeof` for every global that a compiled function names. `_type_of_function` answers
 for declared functions, which are plain Python, with a dispatcher that compiles them. So a declared
 function can be called by any compiled one, also by one that its author compiles with numba.
 

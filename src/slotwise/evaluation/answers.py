@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 NEEDED_BY = "a frame of an evaluation"
-"""What asks for polars: the service and the command line evaluate without it."""
+"""What needs polars; the service and the command line evaluate without it."""
 MIN_SAMPLE = 30
 """Fewer effective page views than this say nothing."""
 MAX_UNCOVERED = 0.2

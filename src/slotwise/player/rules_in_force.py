@@ -212,7 +212,7 @@ def _most(rule: Rule, n_links: int) -> float:
 
 
 def _granted(rule: Rule, least: float, most: float, asked_most: float) -> str:
-    """Return in words what a violated rule has instead of what it asks for."""
+    """Return in words what a violated rule has instead of what it requires."""
     if least < rule.at_least - VIOLATED:
         return f"at least {least:g} instead of {rule.at_least:g}"
     return f"at most {most:g} instead of {asked_most:g}"

@@ -71,7 +71,7 @@ RESERVE_STEP = 0.25
 class Floors(NamedTuple):
     """What is owed to each floor, and the resulting value of a unit of each level.
 
-    Floor f asks for `least[f]` outcomes of level `levels[f]` per page of the visitors with value
+    Floor f requires `least[f]` outcomes of level `levels[f]` per page of the visitors with value
     `places[f]`, or of all. `reward` and `worth` are in units of the mean sale: what a unit of each
     level earns, and that with the prices of the visitor's floors.
     """

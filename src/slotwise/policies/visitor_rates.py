@@ -151,7 +151,7 @@ def has_few_pairs(problem: Problem) -> bool:
 
 
 def new_visitor_rates(problem: Problem, n_floors: int, has_pairs: bool) -> RatesForVisitors:
-    """Return the rates of visitors of whom nothing is known."""
+    """Return the rates of visitors without known features."""
     n_levels, n_links, sizes = problem.n_levels, problem.n_links, problem.feature_sizes
     layout = new_layout(sizes, has_pairs)
     n_parameters = 1 + sum(sizes)

@@ -196,7 +196,7 @@ class _Rows(NamedTuple):
             self.least.append(self.n_slots - most)
 
     def program(self) -> FloorsProgram:
-        """Return a program with a first row that asks for nothing, for the clicks."""
+        """Return a program whose first row, for the clicks, requires nothing."""
         rows = np.array([np.zeros(self.n_links), *self.rows])
         return new_floors_program(np.zeros(self.n_links), rows, np.array([0.0, *self.least]))
 

@@ -337,7 +337,7 @@ def solve_floors(
     """Return the mix of links with the most value that keeps every floor.
 
     `demands` has one row per floor: the contribution of each link. A floor of 0 makes sense with
-    demands below 0, for a conditional rate: (cart - 0.2 click) . x >= 0 asks that a fifth of the
+    demands below 0, for a conditional rate: (cart - 0.2 click) . x >= 0 means that a fifth of the
     clicks reach the cart. Its shortfall counts relative to `n_slots` times the row's largest
     number, that of other floors relative to the floor.
 

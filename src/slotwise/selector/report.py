@@ -39,8 +39,8 @@ class VisitorReport:
     """Clicks and revenue per page view of visitors with one value of one feature.
 
     `clicks` and `revenue` are means over page views whose feedback is settled, with a 95 %
-    interval; `top_links` are the most likely links on the next page of a visitor of whom only this
-    value is known. `click_floor` is the floor of this segment, if it has one.
+    interval; `top_links` are the most likely links on the next page if only this
+    value of the visitor is known. `click_floor` is the floor of this segment, if it has one.
     """
 
     feature: str
@@ -142,7 +142,7 @@ class LinkReport:
 class FloorReport:
     """One floor, what a page is expected to contribute to it, and its price.
 
-    Amounts of a floor on a rate are those above the rate, so it asks for 0.
+    Amounts of a floor on a rate are those above the rate, so it requires 0.
     """
 
     name: str

@@ -153,7 +153,7 @@ class ExperimentFile(Section):
 
     @property
     def _page(self) -> dict[str, Any]:
-        """What the file says of the page; the data set says the rest."""
+        """The page as the file describes it; the data set has the rest."""
         names = ("n_slots", "click_floor", "failure_probability")
         return {name: value for name in names if (value := getattr(self, name)) is not None}
 

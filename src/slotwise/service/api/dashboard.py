@@ -1,4 +1,4 @@
-"""The dashboard's addresses: the page, its files and the figures it asks for.
+"""The dashboard's addresses: the page, its files and its figures.
 
 Used by `alerts` and `app`.
 """
@@ -84,7 +84,7 @@ def _first_picture(context: ServiceContext) -> None:
     """Make the picture of the pool that the page begins with, unless it is cached."""
     first = next((pool for pool in context.service.directory.pools() if not pool.archived), None)
     if first is not None:
-        with suppress(SlotwiseError):  # the page asks again, and gets the error then
+        with suppress(SlotwiseError):  # the page requests it again, and gets the error then
             context.dashboards.latest(*_wanted(context, first.pool_id))
 
 

@@ -167,7 +167,7 @@ def _misspelt(raw: msgspec.Raw, fields: Sequence[str]) -> dict[str, tuple[str, s
 
 
 def _read(raw: msgspec.Raw) -> tuple[Event, str]:
-    """Return an event, and what to say of fields that look misspelt; others are ignored."""
+    """Return an event, and advice on fields that look misspelt; others are ignored."""
     try:
         return _event(_decode_known(raw)), ""
     except msgspec.ValidationError:  # perhaps only for a field that is not known

@@ -36,7 +36,7 @@ from slotwise.service.records import SECOND_US, DecisionRecord
 from slotwise.service.refusals import UnknownPool
 
 PAGES_LAST_S = 3600
-"""How long a client that asks again is answered that its pages have not changed."""
+"""How long a repeated request is answered that its pages have not changed."""
 TARGETING_KEY = "targetingKey"
 
 EvaluationContext = Annotated[

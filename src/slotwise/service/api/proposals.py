@@ -193,7 +193,7 @@ async def allow_page(context: ServiceContext, request: Request) -> Answer:
 
 
 def _visitor(context: ServiceContext, request: Request) -> Mapping[str, Any]:
-    """Return what the page says of its visitor, and what the script has found where declared.
+    """Return the visitor that the page describes, with what the script found where declared.
 
     What the pool did not declare is dropped here and stored nowhere.
     """

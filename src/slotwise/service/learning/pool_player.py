@@ -146,7 +146,7 @@ class PoolPlayer:
         """Return a player that has seen no page and has learned the imported counts.
 
         `purged` are the counts of views whose rows were deleted: they cannot be replayed, so they
-        are learned like imported counts of visitors of whom nothing is known.
+        are learned like imported counts of visitors without known features.
         """
         features = Features.of_json(pool.settings.features)
         problem = pool_problem(pool.settings, len(pool.active), features)
