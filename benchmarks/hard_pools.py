@@ -27,13 +27,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from queue_ts import QueueTS
 
 from benchmarks.leaderboard.cases import bait_pool, burst_links, sparse_sales
 from slotwise.compile import hot
 from slotwise.environments import BernoulliLinks
 from slotwise.environments.datasets import Dataset, ads_recipe, look_ahead
 from slotwise.player.player import LinkTotals, Player
-from slotwise.policies import NOBODY, PacedBayes, Policy, QueueTS
+from slotwise.policies import NOBODY, PacedBayes, Policy
 from slotwise.policies.link_rates import HALF_WEIGHT, LARGEST_PRIOR, PSEUDO_LINK
 from slotwise.policies.paced_bayes import choose
 from slotwise.policies.policy import Visitor

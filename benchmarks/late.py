@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from queue_ts import QueueTS
 
 from slotwise.environments import BernoulliLinks, LateFeedback
 from slotwise.environments.datasets import (
@@ -28,7 +29,7 @@ from slotwise.environments.datasets import (
     tiny_rates_recipe,
 )
 from slotwise.environments.datasets.dataset import Dataset
-from slotwise.policies import ConUCB, PacedBayes, Policy, QueueTS
+from slotwise.policies import ConUCB, PacedBayes, Policy
 from slotwise.policies.policy import ignore_open
 from slotwise.problem import Problem
 from slotwise.simulation.engine import play_run

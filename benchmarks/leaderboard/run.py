@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from queue_ts import QueueTS
+
 from benchmarks.leaderboard.board import CaseBoard, Leaderboard
 from benchmarks.leaderboard.cases import Case, Effort
 from benchmarks.leaderboard.ranking import MOST_CLICKS, ORACLE, rank_case
@@ -59,7 +61,7 @@ class MostClicks(PacedBayes):
 
 
 def all_entrants() -> dict[str, Policy]:
-    """Return every registered policy by label, the default first, without the fixed mix.
+    """Return registered policies and Queue-TS by label, the default first, without the fixed mix.
 
     Sampling policies run once for each prior. The experiment tells a policy its horizon.
 
@@ -68,7 +70,7 @@ def all_entrants() -> dict[str, Policy]:
     (True, False)
     """
     entrants: dict[str, Policy] = {default_policy().name: default_policy()}
-    for name, policy in POLICIES.items():
+    for name, policy in {**POLICIES, QueueTS.name: QueueTS}.items():
         if policy is FixedMix:
             continue
         entrants.setdefault(name, policy())
@@ -76,10 +78,11 @@ def all_entrants() -> dict[str, Policy]:
         if own_prior is not None:
             for prior in PRIORS:
                 if prior != own_prior:
-                    entrants[f"{name}/{prior}"] = make_policy(name, {"prior": prior})
-        for label, (base, settings) in VARIANTS.items():
-            if base == name and set(settings) <= _setting_names(policy):
-                entrants[label] = make_policy(base, settings)
+                    settings: dict[str, Any] = {"prior": prior}
+                    entrants[f"{name}/{prior}"] = policy(**settings)
+        for label, (base, changed) in VARIANTS.items():
+            if base == name and set(changed) <= _setting_names(policy):
+                entrants[label] = make_policy(base, changed)
     return entrants
 
 
@@ -116,7 +119,7 @@ def knows_horizon(policy: Policy) -> bool:
 
     One that plans for rounds to come, as the default can, is not told them by an experiment.
 
-    >>> knows_horizon(default_policy()), knows_horizon(make_policy("queue-ts"))
+    >>> knows_horizon(default_policy()), knows_horizon(QueueTS())
     (False, True)
     """
     if getattr(policy, "horizon", None) is None and type(policy).plan_for is not Policy.plan_for:

@@ -22,7 +22,7 @@ from slotwise.compile.cache import (
     remove_unused,
     write_whole,
 )
-from slotwise.policies import cucb, queue_ts
+from slotwise.policies import con_ucb, cucb
 from slotwise.selection.rounding import draw_page
 from slotwise.simulation.engine import _page_of, playing
 
@@ -270,6 +270,6 @@ def test_loops_that_differ_in_a_part_of_a_part_have_files_of_their_own() -> None
     rest = (cucb.learn, cucb.choose, cucb.choose, cucb.choose, cucb.choose)
     files = {
         code_file(playing(_page_of(choose, cucb.choose), *rest), "entry", "[]")
-        for choose in (cucb.choose, queue_ts.choose)
+        for choose in (cucb.choose, con_ucb.choose)
     }
     assert len(files) == 2

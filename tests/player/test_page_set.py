@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from queue_ts import QueueTS
 
 from slotwise.errors import InvalidInput
 from slotwise.player.page_set import (
@@ -19,7 +20,7 @@ from slotwise.player.page_set import (
     set_open_views,
 )
 from slotwise.player.player import LinkTotals, Player
-from slotwise.policies import NO_SLOTS, NOBODY, LinkFeedback, PacedBayes, Policy, QueueTS
+from slotwise.policies import NO_SLOTS, NOBODY, LinkFeedback, PacedBayes, Policy
 from slotwise.policies.policy import visitors_seen
 from slotwise.problem import Problem
 from slotwise.selection import dense_probabilities, solve

@@ -1,12 +1,11 @@
-"""What the registered policies know that depends on the order in which feedback comes.
+"""What policies know that depends on the order in which feedback comes.
 
 Used by tests that compare two ways of reporting the same feedback.
 """
 
 from __future__ import annotations
 
-from slotwise.policies import LExp, PacedBayes, QueueTS
-from slotwise.policies.evidence import EvidencePolicy
+from slotwise.policies import LExp, PacedBayes
 from slotwise.policies.paced_bayes import OF_FLOORS
 
 OF_VISITORS = frozenset({"information", "tilt", "waiting", "center", "variance", "segment_missing"})
@@ -14,15 +13,13 @@ OF_POOL = frozenset({"pool", "amounts", "worth", "margin", "sales", "squares"})
 
 ORDERED: dict[str, frozenset[str]] = {
     LExp.name: frozenset({"log_weights", "multiplier"}),
-    QueueTS.name: frozenset({"queue"}),
+    "queue-ts": frozenset({"queue"}),
     PacedBayes.name: OF_POOL
     | OF_VISITORS
     | OF_FLOORS.keys()
     | {"views", "sums", "missing", "drift", "clock", "recent", "turns", "priced"},
 }
 """What depends on the order of feedback."""
-ORDERED_WITH_MEMORY = EvidencePolicy.per_link | ORDERED[QueueTS.name]
-"""What depends on it where `queue-ts` forgets old views."""
 REFITTED: dict[str, frozenset[str]] = {PacedBayes.name: OF_POOL | OF_VISITORS | {"price"}}
 """What depends on the levels that had settled before."""
 

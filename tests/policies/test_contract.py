@@ -34,12 +34,7 @@ Links = NDArray[np.int64]
 PROBLEM = Problem(n_links=6, n_slots=2, click_floor=0.5, horizon=100)
 
 
-def _marked(name: str) -> Any:
-    """Compile policies that sample: a mean over thousands of choices is judged."""
-    return pytest.param(name, marks=pytest.mark.compiled) if POLICIES[name].samples else name
-
-
-@pytest.mark.parametrize("name", [_marked(name) for name in POLICIES])
+@pytest.mark.parametrize("name", POLICIES)
 class TestRegistry(PolicyContract):
     @pytest.fixture(autouse=True)
     def _policy_name(self, name: str) -> None:

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from queue_ts import QueueTS
 
 from slotwise.compile import switching
 from slotwise.environments import BernoulliLinks, LateFeedback, SegmentLinks
-from slotwise.policies import NOBODY, ConUCB, LinkFeedback, PacedBayes, Policy, QueueTS
+from slotwise.policies import NOBODY, ConUCB, LinkFeedback, PacedBayes, Policy
 from slotwise.policies.link_rates import prior_mean
 from slotwise.policies.policy import NO_SLOTS, ignore_open
 from slotwise.problem import Problem

@@ -7,23 +7,14 @@ from typing import Any
 import pytest
 
 from slotwise.errors import InvalidInput
-from slotwise.policies import ConUCB, Policy, QueueTS
+from slotwise.policies import ConUCB, Policy
 from slotwise.problem import Problem
 from slotwise.testing import PolicyContract
-from tests.policies.order_of_feedback import ORDERED_WITH_MEMORY
 
 
 class TestConUCBWithDeficitFeedback(PolicyContract):
     def make_policy(self, problem: Problem) -> Policy:
         return ConUCB(gamma_scale=1 / 2000, deficit_feedback=True)
-
-
-@pytest.mark.compiled
-class TestQueueTSWithFittedPriorAndMemory(PolicyContract):
-    ordered_knowledge = ORDERED_WITH_MEMORY
-
-    def make_policy(self, problem: Problem) -> Policy:
-        return QueueTS(prior="fitted", memory=150)
 
 
 @pytest.mark.parametrize(
@@ -33,11 +24,6 @@ class TestQueueTSWithFittedPriorAndMemory(PolicyContract):
         (ConUCB, {"failure_probability": 0.0}, r"^`failure_probability` must be in"),
         (ConUCB, {"failure_probability": -1}, r"^`failure_probability` must be in"),
         (ConUCB, {"horizon": 0}, r"^`horizon` must be at least 1, got 0$"),
-        (QueueTS, {"horizon": 2.5}, r"^`horizon` must be a whole number, got 2.5$"),
-        (QueueTS, {"horizon": -1}, r"^`horizon` must be at least 1, got -1$"),
-        (QueueTS, {"memory": 1}, r"^`memory` must be at least 2, got 1$"),
-        (QueueTS, {"memory": 2.5}, r"^`memory` must be a whole number, got 2.5$"),
-        (QueueTS, {"prior": "flat"}, r'^`prior` must be "uniform" or "fitted", got \'flat\'$'),
     ],
 )
 def test_bad_settings_are_named(kind: Any, settings: dict[str, Any], message: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from slotwise import Policy, Selector, make_policy
-from slotwise.policies import POLICIES
+from slotwise.policies import POLICIES, policy_class
 
 LINKS = ("spring-sale", "new-in", "gift-cards", "outlet", "blog")
 N_SLOTS = 2
@@ -24,7 +24,7 @@ NEEDING_PAGES = [name for name, kind in POLICIES.items() if not kind.needs.takes
 
 def registered_policy(name: str, n_links: int = len(LINKS), n_slots: int = N_SLOTS) -> Policy:
     """Return a policy of the registry with settings that suit a short test."""
-    fields = {field.name for field in dataclasses.fields(POLICIES[name])}  # type: ignore[arg-type]
+    fields = {field.name for field in dataclasses.fields(policy_class(name))}  # type: ignore[arg-type]
     wanted = {
         "horizon": 1000,
         "gamma_scale": 0.01,

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from slotwise import Selector, make_policy
-from slotwise.policies import POLICIES
+from slotwise.policies import POLICIES, policy_class
 
 KEPT = Path(__file__).parent.parent / "golden" / "pages-of-equal-visitors.json"
 """Pages of a selector without features or slot weights, each as the numbers of links.
@@ -32,7 +32,7 @@ NEITHER: dict[str, dict[str, Any]] = {
 
 def pages(name: str, **neither: Any) -> str:
     """Play 120 pages with seeded clicks."""
-    fields = {field.name for field in dataclasses.fields(POLICIES[name])}  # type: ignore[arg-type]
+    fields = {field.name for field in dataclasses.fields(policy_class(name))}  # type: ignore[arg-type]
     wanted = {"horizon": 1000, "gamma_scale": 0.01, "probabilities": [3 / 9] * 9}
     policy = make_policy(name, {key: wanted[key] for key in wanted if key in fields})
     chosen = {"slot_weights": (), **neither}  # pages were pinned before slots were learned

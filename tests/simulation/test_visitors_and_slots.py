@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet
 import pytest
+from queue_ts import QueueTS
 
 import slotwise
 from slotwise.errors import InvalidConfig
-from slotwise.policies import PacedBayes, QueueTS
+from slotwise.policies import PacedBayes
 from slotwise.problem import Problem
 from slotwise.simulation.experiment import Experiment
 from slotwise.simulation.experiment_file import load_experiment

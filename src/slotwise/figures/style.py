@@ -182,7 +182,6 @@ KNOWN: Mapping[str, KnownPolicy] = {
     "cucb": KnownPolicy("CUCB", Stroke("#e69f00"), is_in_paper=True, ignores_floor=True),
     "exp3-m": KnownPolicy("Exp3.M", Stroke("#009e73"), is_in_paper=True, ignores_floor=True),
     "uniform": KnownPolicy("uniform", Stroke("#999999", (1.5, 1.5))),
-    "queue-ts": KnownPolicy("queue-ts", Stroke("#cc79a7")),
     "paced-bayes": KnownPolicy("paced-bayes", Stroke("#882255")),
 }
 

@@ -94,11 +94,10 @@ def average_probabilities(
     logged probability of a link is exactly the one it was shown with. One choice is enough for a
     policy that does not sample.
 
-    >>> from slotwise.policies import QueueTS
+    >>> from slotwise.policies import Uniform
     >>> from slotwise.problem import Problem
     >>> problem = Problem(n_links=4, n_slots=2)
-    >>> state = QueueTS().start(problem)
-    >>> chooser = Chooser(QueueTS(), problem, state)
+    >>> chooser = Chooser(Uniform(), problem, Uniform().start(problem))
     >>> average = average_probabilities(chooser, np.random.default_rng(1))
     >>> average.round(1).tolist()
     [0.5, 0.5, 0.5, 0.5]

@@ -1,9 +1,9 @@
 """The policies and their registry.
 
 Each policy has a file with its formula, settings, state, `choose` and `learn`: `con_ucb`, `lexp`,
-`cucb` and `exp3m` of the paper, `queue_ts`, `uniform_and_fixed`, and the default `paced_bayes` with
-the files it is made of. `policy` has the contract. Player and engine call them. They may import
-`selection` and the layers below.
+`cucb` and `exp3m` of the paper, `uniform_and_fixed`, and the default `paced_bayes` with the files
+it is made of. `policy` has the contract. Player and engine call them. They may import `selection`
+and the layers below.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ from slotwise.policies.policy import (
     State,
     new_counts,
 )
-from slotwise.policies.queue_ts import QueueTS
 from slotwise.policies.uniform_and_fixed import FixedMix, Uniform
 from slotwise.problem import Problem
 from slotwise.selection.mix import Mix, new_mix
@@ -59,7 +58,6 @@ __all__ = [
     "PacedBayes",
     "Policy",
     "Problem",
-    "QueueTS",
     "ReadsVisitors",
     "Search",
     "State",
@@ -81,7 +79,6 @@ POLICIES: dict[str, type[Policy]] = {
     policy.name: policy
     for policy in (
         ConUCB,
-        QueueTS,
         PacedBayes,
         LExp,
         CUCB,
@@ -92,6 +89,9 @@ POLICIES: dict[str, type[Policy]] = {
 }
 """Every policy by its name, in the order in which commands list them."""
 
+
+MOVED = {"queue-ts": "it is a package of its own: install examples/queue_ts of the source"}
+"""What to do about policies that were part of slotwise, by their name."""
 
 ENTRY_POINTS = "slotwise.policies"
 """The entry point group for policies of other packages."""
@@ -125,7 +125,9 @@ def policy_class(name: str) -> type[Policy]:
         return POLICIES[name]
     found = find_outside(ENTRY_POINTS, name)
     if found is None:
-        advice = did_you_mean(name, [*POLICIES, *entry_point_names(ENTRY_POINTS)], "'")
+        advice = MOVED.get(name)
+        if advice is None:
+            advice = did_you_mean(name, [*POLICIES, *entry_point_names(ENTRY_POINTS)], "'")
         raise UnknownName(f"no policy is called {name!r}; {advice}")
     if not (isinstance(found, type) and issubclass(found, Policy)):
         raise UnknownName(f"{name!r} must be a class of policies, got {found!r}")

@@ -4,7 +4,7 @@ A page is issued when it is shown, and settled, level by level, when its feedbac
 are absolute and never negative. A view is also counted for the segments of its visitor that have a
 floor of their own. `Player` owns a ledger and shares its arrays with the state of the policy, so a
 restored or moved state has the same open views. Used by `con_ucb`, `con_ucb_floors`,
-`floor_prices`, `link_rates`, `paced_bayes`, `player`, `queue_ts`, `visitor_learning` and
+`floor_prices`, `link_rates`, `paced_bayes`, `player`, `visitor_learning` and
 `visitor_rates`.
 """
 

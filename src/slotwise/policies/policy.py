@@ -366,8 +366,8 @@ def moved_links(policy: Policy, state: Any, kept: Links) -> Knowledge:
     return knowledge
 
 
-KEEP_RATES = "con-ucb and queue-ts keep floors on conditional rates"
-WEIGH_LEVELS = "con-ucb, lexp, paced-bayes and queue-ts weigh levels"
+KEEP_RATES = "con-ucb keeps floors on conditional rates"
+WEIGH_LEVELS = "con-ucb, lexp and paced-bayes weigh levels"
 
 
 def is_own(function: Any) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from slotwise.player.player import Player
-from slotwise.policies import NO_SLOTS, NOBODY, POLICIES, LinkFeedback
+from slotwise.policies import NO_SLOTS, NOBODY, POLICIES, LinkFeedback, policy_class
 from slotwise.service.counting.attribution import (
     CLICKS,
     FOLD_START,
@@ -55,7 +55,7 @@ def settings_of(policy: str) -> dict[str, Any]:
     """Return settings with which a policy can run five links and two slots."""
     if policy in SETTINGS:
         return SETTINGS[policy]
-    fields = getattr(POLICIES[policy], "__dataclass_fields__", {})
+    fields = getattr(policy_class(policy), "__dataclass_fields__", {})
     return {"horizon": 1000} if "horizon" in fields else {}
 
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 from numpy.typing import NDArray
+from queue_ts import QueueTS
+from queue_ts.pool_prior import LEAST_SHAPE, MOST_SHAPE
 
-from slotwise.policies import QueueTS
 from slotwise.policies.policy import NOBODY
-from slotwise.policies.pool_prior import LEAST_SHAPE, MOST_SHAPE
 from slotwise.problem import Problem
 
 Floats = NDArray[np.float64]

@@ -7,21 +7,22 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.stats import beta, kstest
-
-from slotwise.player.page_set import Chooser, average_probabilities
-from slotwise.policies import CUCB, LinkFeedback, QueueTS
-from slotwise.policies.policy import NO_SLOTS, NOBODY
-from slotwise.policies.posterior import (
+from queue_ts import QueueTS
+from queue_ts.posterior import (
     MOST_ABOVE,
     draw_reachable,
     new_posterior,
     set_posterior,
     start_draw,
 )
+from scipy.stats import beta, kstest
+
+from slotwise.player.page_set import Chooser, average_probabilities
+from slotwise.policies import CUCB, LinkFeedback
+from slotwise.policies.policy import NO_SLOTS, NOBODY
 from slotwise.problem import Problem
 from slotwise.selection import dense_probabilities
-from tests.reference.queue_policies import draw_rates, queue_ts_page
+from tests.examples.every_link_drawn import draw_rates, queue_ts_page
 from tests.selection.chance import is_plausible
 
 Floats = NDArray[np.float64]

@@ -19,7 +19,7 @@ Steps 1 and 4 together draw from the posterior itself, and the threshold only ri
 are drawn, so leaving out draws in step 3 never changes the distribution of the page. A posterior
 that has no such tail (b < 1, or nearly no views) has the cap 1 and is drawn more often. What is
 drawn, and in which order, depends on the counts alone: the same seed gives the same page, also
-after saving and loading. Used by `pool_prior` and `queue_ts`.
+after saving and loading. Used by `policy` and `pool_prior`.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from queue_ts.evidence import Evidence, weighted_counts
 from slotwise.compile import hot
-from slotwise.policies.evidence import Evidence, weighted_counts
 from slotwise.policies.policy import Floats, Links
 from slotwise.problem import Problem
 from slotwise.selection.confidence import log_gamma

@@ -1,4 +1,4 @@
-"""Queues that price the floors of `queue_ts`: what the page owes, over the root of the rounds.
+"""Queues that price the floors: what the page owes, over the root of the rounds.
 
     Q <- [Q + h pages - outcomes]+          as page views settle
     score of a link = reward + (Q / V) * its outcome of the floor's level
@@ -23,8 +23,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from queue_ts.evidence import EvidencePolicy
 from slotwise.compile import inner
-from slotwise.policies.evidence import EvidencePolicy
 from slotwise.policies.policy import (
     Debt,
     Feedback,

@@ -7,8 +7,7 @@ when read. Reading all links in every round would be slow, so links not shown ar
 / 50 rounds: their counts are at most 2 % too large.
 
 Rounds are counted by settled page views, `n_slots` views making one, separately for each level:
-late revenue is discounted by the revenue that has settled, not by the clock. Used by most of
-`policies`.
+late revenue is discounted by the revenue that has settled, not by the clock.
 """
 
 from __future__ import annotations

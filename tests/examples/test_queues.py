@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from queue_ts import QueueTS
 
-from slotwise.policies import LinkFeedback, QueueTS
+from slotwise.policies import LinkFeedback
 from slotwise.policies.policy import NO_SLOTS, NOBODY
 from slotwise.problem import Problem
 from tests.policies.playing import Visitors, draw, learn_page

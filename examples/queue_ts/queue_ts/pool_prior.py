@@ -24,9 +24,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from queue_ts.posterior import Posterior
 from slotwise.compile import hot
 from slotwise.policies.policy import Floats
-from slotwise.policies.posterior import Posterior
 from slotwise.problem import Problem
 
 HALF_TRUSTED = 10.0

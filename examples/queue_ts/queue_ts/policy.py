@@ -7,9 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from slotwise.compile import hot
-from slotwise.errors import InvalidInput
-from slotwise.policies.evidence import (
+from queue_ts.evidence import (
     Evidence,
     add_views,
     check_memory,
@@ -17,10 +15,8 @@ from slotwise.policies.evidence import (
     is_refresh_due,
     new_evidence,
 )
-from slotwise.policies.open_views import OpenLedger, count_open, new_open_views
-from slotwise.policies.policy import Floats, LinkFeedback, Links, Visitor, check_horizon
-from slotwise.policies.pool_prior import PoolPrior, count_link, fit_prior, new_pool_prior
-from slotwise.policies.posterior import (
+from queue_ts.pool_prior import PoolPrior, count_link, fit_prior, new_pool_prior
+from queue_ts.posterior import (
     N_CHANGED,
     Posterior,
     draw_links,
@@ -32,13 +28,17 @@ from slotwise.policies.posterior import (
     start_draw,
     trials_and_hits,
 )
-from slotwise.policies.queues import (
+from queue_ts.queues import (
     QueuePolicy,
     Queues,
     new_queues,
     price_levels,
     queue_outcomes,
 )
+from slotwise.compile import hot
+from slotwise.errors import InvalidInput
+from slotwise.policies.open_views import OpenLedger, count_open, new_open_views
+from slotwise.policies.policy import Floats, LinkFeedback, Links, Visitor, check_horizon
 from slotwise.problem import Problem
 from slotwise.selection.mix import Mix, new_mix
 from slotwise.selection.page_search import Entries, Objective, Search, new_search
@@ -223,7 +223,7 @@ class QueueTS(QueuePolicy):
     of rounds matters to a queue: feed it page by page if possible. Where feedback is late, Q
     includes the expected debt of open pages: otherwise it grows while their clicks are pending.
     Pages have exactly the same distribution as if every link were sampled; links that cannot matter
-    are not (see `slotwise.policies.posterior`).
+    are not (see `queue_ts.posterior`).
 
     >>> from slotwise.policies import NOBODY, NO_SLOTS
     >>> from slotwise.problem import Problem
