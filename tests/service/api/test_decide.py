@@ -138,8 +138,6 @@ def test_wishes_that_cannot_be_met_are_pointed_at(
             {"name": "fixed-mix", "settings": {"probabilities": [0.9, 0.5, 0.3, 0.2, 0.07, 0.03]}},
             {},
         ),
-        ({"name": "uniform"}, {"exclude": ["l1"]}),
-        ({"name": "con-ucb", "settings": {"horizon": 10_000, "gamma_scale": 1e-6}}, {}),
         (
             {"name": "con-ucb", "settings": {"horizon": 10_000, "gamma_scale": 1e-6}},
             {"exclude": ["l2"]},
