@@ -179,13 +179,11 @@ def test_the_frontier_has_a_band_where_clicks_exceed_weighted_views(n_pages: int
 
 OWN_SETTINGS: dict[str, dict[str, Any]] = {
     "con-ucb": {"horizon": 77, "failure_probability": 0.2, "gamma_scale": 0.01},
-    "queue-ts": {"horizon": 77, "prior": "fitted", "memory": 50},
     "paced-bayes": {"horizon": 77, "exploration": 0.3, "patience": 2.5},
     "lexp": {"horizon": 77, "parameters": "theta"},
     "exp3-m": {"horizon": 77},
 }
 """No setting has its default."""
-LEVELS = ("click", "cart", "purchase")
 PROBLEMS = {
     "small": Problem(8, 2, click_floor=0.5, horizon=900),
     "large": Problem(700, 5, click_floor=2.0, horizon=900),
