@@ -217,6 +217,6 @@ def test_a_policy_that_is_not_told_of_visitors_is_refused_with_advice() -> None:
     ):
         type("Old", (Popular,), {"choose": staticmethod(choose_as_before)})
     with pytest.raises(
-        TypeError, match=r"^`learn` of Old must take \(state, visitor, level, links, s"
+        TypeError, match=r"^`learn` of Old must take \(state, visitor, level, feedback\), got \(st"
     ):
         type("Old", (Popular,), {"learn": staticmethod(choose_as_before)})
