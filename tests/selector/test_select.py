@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from slotwise import ConUCB, Selector
+from slotwise.compile import switch
 from slotwise.errors import InvalidInput
 from slotwise.policies import Estimates
 from slotwise.policies.policy import ignore_open
@@ -245,7 +246,9 @@ def test_a_restriction_that_cannot_hold_is_refused(
     assert everything(selector) == before
 
 
-def test_a_page_enters_the_files_that_the_guide_counts() -> None:
+def test_a_page_enters_the_files_that_the_guide_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(switch, "_codes", {})  # other tests may have loaded machine code
+    switch._calling.cache_clear()
     selector, files = Selector(LINKS, 2, click_floor=0.3, seed=1), set()
     selector.update(selector.select(), clicks=[], revenue={})
     selector.select()
