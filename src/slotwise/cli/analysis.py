@@ -672,7 +672,7 @@ def plan_command(
     if found.ramp is not None:
         for line in _ramp_lines(found.ramp, per_day):
             console.print(line, markup=False)
-    console.print(f"in {share}; intervals for the number of cases", markup=False)
+    console.print(f"in {share}; intervals allow for the number of cases", markup=False)
     if found.share_of_floors_in_reach < 1:
         reach = f"{found.share_of_floors_in_reach:.0%}"
         console.print(f"the floor is in reach of the links in {reach} of cases", markup=False)
