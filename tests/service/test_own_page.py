@@ -16,6 +16,8 @@ from slotwise.service.counting.counters import SHARE_UNIT
 from slotwise.service.learning.promise_progress import PromiseProgress, compare_own_page
 from slotwise.service.pool_version import PromiseState, group_shares
 from slotwise.service.records import DecisionRecord, Event, Pin, PoolRule
+from slotwise.service.reporting.overview import draw_pool
+from slotwise.service.reporting.report_records import OutcomesSinceStart
 from slotwise.service.service import Service
 from slotwise.service.storage.sql_reads import StoreReader
 from tests.service.conftest import OpenService
@@ -343,3 +345,19 @@ def test_the_share_of_the_last_version_counts_after_a_restart() -> None:
         assert found is not None
         shares[since_us] = found.share
     assert shares[6] < shares[7] == 0.95
+
+
+def test_changes_of_a_promise_are_in_the_change_log(open_service: OpenService) -> None:
+    service = open_service()
+    set_up(service, keep=0.9)
+    made: list[dict[str, Any]] = [{"keep": 0.8}, {"own_page": ("l1", "l2")}, {"keep": 0.0}]
+    for k, change in enumerate(made):
+        changed = replace(service.directory.pool("home"), **change)
+        service.directory.put_pool(changed, f"person {k}", T0 + k).result()
+    picture = draw_pool(service.reporter, "home", T0 + 9, OutcomesSinceStart(T0), service.health())
+    changes = [(line.changed_by, line.what) for line in picture.overview.changes]
+    assert changes[:3] == [
+        ("person 2", "changed the pool: keep 0.8 → 0.0"),
+        ("person 1", "changed the pool: own page l4, l2, l1 → l1, l2"),
+        ("person 0", "changed the pool: keep 0.9 → 0.8"),
+    ]

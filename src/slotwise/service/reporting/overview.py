@@ -47,7 +47,7 @@ from slotwise.service.reporting.reporter import MAX_CHANGES_READ, Reporter
 from slotwise.service.storage.activity import Activity, Span
 
 _SILENT = {
-    *("changed_us", "created_us", "counted_from_us", "known_us", "since_us"),
+    *("changed_us", "created_us", "counted_from_us", "known_us", "own_page_us", "since_us"),
     *("place", "pool_id", "link_id"),
 }
 _VERBS = {
