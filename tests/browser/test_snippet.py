@@ -458,3 +458,28 @@ def test_the_dashboard_says_why_a_page_stays_empty(
     expect(facts).to_contain_text("A page on https://old.shop.example asked for links once")
     expect(facts).to_contain_text("for the pool “hme”, which does not exist")
     expect(facts).to_contain_text("programs that name themselves (crawlers, headless browsers)")
+
+
+@pytest.mark.parametrize("asks", [True, False])
+def test_a_key_is_remembered_only_where_the_page_asks(visit: Visit, asks: bool) -> None:
+    """The same key after a reload, and nothing in the browser's storage otherwise."""
+    if asks:
+        visit.shop.html = visit.shop.html.replace("<ul ", '<ul data-slotwise-visitor="remember" ')
+    sent: list[Any] = []
+
+    def note(request: Any) -> None:
+        if request.method == "POST" and "/page?slots=" in request.url:
+            sent.append(request.post_data_json.get("visitor_key"))
+
+    visit.page.on("request", note)
+    for _ in range(2):
+        visit.load()
+        expect(visit.anchors).to_have_count(3)
+    stored = visit.page.evaluate("Object.entries({ ...localStorage, ...sessionStorage })")
+    if asks:
+        assert stored == [["slotwise-visitor", sent[0]]]
+        assert re.fullmatch("[0-9a-f]{32}", sent[0])
+        assert sent == [sent[0]] * 2
+    else:
+        assert (stored, sent) == ([], [None, None])
+    assert visit.page.context.cookies() == []

@@ -67,6 +67,38 @@ def test_probabilities_are_those_of_the_mixture(policy: str, rules: Any, slot_we
         assert abs(counts[link] - expected[link]) <= 6.0 * variance[link] ** 0.5 + 1e-6
 
 
+LEFT: dict[str, tuple[list[str], dict[str, Any]]] = {
+    "pins and exclusions": ([], {"pin": ["f"], "exclude": ["a"]}),
+    "an own page that left": (["a", "b", "c"], {}),
+    "a part that left": (["a"], {"exclude": ["e"]}),
+}
+
+
+@pytest.mark.parametrize("case", LEFT)
+@pytest.mark.parametrize("rules", [(), (Rule("some", ["d", "f"], at_least=1),)])
+def test_probabilities_are_exact_within_constraints(case: str, rules: Any) -> None:
+    """A chi-square test over links; pages that differ only by chance are those of one mixture."""
+    gone, asked = LEFT[case]
+    selector = shop(holdout=0.4, explore=0.3, rules=rules, policy="uniform", slot_weights="equal")
+    selector.retire(gone)
+    n_pages, counts = 3_000, dict.fromkeys(selector.links, 0)
+    for _ in range(n_pages):
+        page = selector.select(**asked)
+        for link in page.shown:
+            counts[link] += 1
+    expected = page.probabilities  # of every page: the uniform policy learns nothing
+    assert sum(expected[link] for link in selector.links) == pytest.approx(2.0)
+    squares = 0.0
+    for link in selector.links:
+        p = expected[link]
+        if p < 1e-9 or p > 1.0 - 1e-9:
+            assert counts[link] == n_pages * round(p)
+        else:
+            squares += (counts[link] - n_pages * p) ** 2 / (n_pages * p * (1.0 - p))
+    # at most 6 squares of mean 1, with links that exclude each other: above 60 with less than 1e-8
+    assert squares < 60.0
+
+
 def test_the_same_visitor_gets_the_same_group_and_moves_once() -> None:
     selector = shop(keep=0.8, policy="uniform")
     better = {**RATES, "a": 0.05, "b": 0.05}

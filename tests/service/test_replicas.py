@@ -394,3 +394,40 @@ def test_simultaneous_changes_are_all_kept_and_replicas_agree(
         refused = one.patch("/v1/pools/home", json={"explore": 0.1}, headers=read)
         assert refused.status_code == 412
         assert one.get("/v1/pools/home").json()["explore"] == 0.5
+
+
+def test_replicas_show_one_share_and_one_group_to_a_visitor(start_replica: StartReplica) -> None:
+    """The learner decides the share with the version; the group is a hash with one secret."""
+    first, second = start_replica(), start_replica()
+    promise = {"own_page": ["l1", "l2", "l3"], "keep": 0.5, "click_window_s": 1}
+    with http(first.url, first.admin_key) as one, http(second.url, first.admin_key) as other:
+        fill(one, **promise, revenue_window_s=1)
+        until(lambda: knows_pool(first) and knows_pool(second))
+        until(lambda: is_learner(first) or is_learner(second))
+
+        def promised(server: BackgroundServer) -> Any:
+            return dict(server.context.service.decider.stored_versions())["home"].promise
+
+        def decide(client: httpx.Client, key: str) -> str:
+            body = {"visitor_key": key}
+            group: str = client.post("/v1/pools/home/decide", json=body).json()["group"]
+            return group
+
+        def has_chosen_pages() -> bool:
+            for client in (one, other):
+                for _ in range(20):
+                    client.post("/v1/pools/home/decide").raise_for_status()
+            known = promised(first), promised(second)
+            return known[0] is not None and known[0] == known[1] and known[0].share > 0.0
+
+        until(has_chosen_pages)
+        keys = [f"visitor {k}" for k in range(200)]
+
+        def groups_agree() -> bool:
+            before = promised(first), promised(second)
+            groups = [[decide(client, key) for key in keys] for client in (one, other)]
+            after = promised(first), promised(second)
+            shares = {found.share for found in (*before, *after)}
+            return len(shares) == 1 and groups[0] == groups[1] and len(set(groups[0])) == 2
+
+        until(groups_agree)
