@@ -35,6 +35,7 @@ def one_round(policy: Any, state: Any, rates: Any, rng: np.random.Generator, n_s
         switching(type(policy).learn)(state, NOBODY, level, feedback)
 
 
+@pytest.mark.compiled  # 500 pages of a large pool
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
 def test_pages_from_the_group_are_those_of_listing_all_ties(policy: Any) -> None:
     problem = Problem(LEAST_POOL + 500, 10, click_floor=1.5)
@@ -58,6 +59,7 @@ def test_pages_from_the_group_are_those_of_listing_all_ties(policy: Any) -> None
     assert n_from_group > 250
 
 
+@pytest.mark.compiled
 def test_most_pages_of_a_large_pool_are_found_without_scoring_all_links() -> None:
     problem = Problem(LEAST_POOL, 10, click_floor=3.0)
     rng = np.random.default_rng(8)
