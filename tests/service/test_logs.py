@@ -77,6 +77,14 @@ def test_nothing_secret_is_ever_written(tmp_path: Path, written: io.StringIO) ->
     assert "127.0.0.0/24" in text
 
 
+def test_nothing_is_logged_before_the_service_is_ready(tmp_path: Path, loggers: None) -> None:
+    stream = io.StringIO()
+    start_logs("info", stream)
+    with BackgroundServer(Settings(port=0, store=f"sqlite:///{tmp_path / 'logged.db'}")):
+        pass
+    assert [line["event"] for line in lines_of(stream)] == ["ready", "stopped"]
+
+
 def test_a_line_names_the_request_and_who_made_it(tmp_path: Path, written: io.StringIO) -> None:
     settings = Settings(port=0, store=f"sqlite:///{tmp_path / 'logged.db'}")
     with BackgroundServer(settings) as server, http(server.url, server.admin_key) as admin:

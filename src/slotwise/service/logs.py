@@ -79,15 +79,16 @@ class _StandardError(logging.StreamHandler[TextIO]):
 def start_logs(level: LogLevel, stream: TextIO | None = None) -> None:
     """Send the service's logs and the server's to `stream` (standard error).
 
-    Lines are JSON, or readable ones where the stream is a terminal.
+    Lines are JSON, or readable ones where the stream is a terminal. What the server does at every
+    start and stop is logged with the level debug only.
     """
     handler = logging.StreamHandler(stream) if stream else _StandardError()
     is_terminal = handler.stream.isatty()
     handler.setFormatter(_ReadableLines() if is_terminal else _JsonLines())
-    for name in (_NAME, "uvicorn.error"):
+    for name, least in ((_NAME, level), ("uvicorn.error", "warning" if level == "info" else level)):
         logger = logging.getLogger(name)
         logger.handlers = [handler]
-        logger.setLevel(level.upper())
+        logger.setLevel(least.upper())
         logger.propagate = False
 
 

@@ -342,6 +342,7 @@ class _Run:
                 await asyncio.wait_for(waiting, _CLOSE_WITHIN_S / 2)
             await asyncio.to_thread(self.service.close)
             await asyncio.to_thread(self.context.close)
+            self.context.log.info("stopped")
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
