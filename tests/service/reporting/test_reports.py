@@ -21,12 +21,13 @@ from slotwise.service.records import Event
 from slotwise.service.refusals import UnknownPool
 from slotwise.service.reporting.pool_report import (
     compare_periods,
+    describe_worth,
     report_group,
     report_lift,
     share_rate,
     views_needed,
 )
-from slotwise.service.reporting.report_records import FrontierPoint, FrontierReport
+from slotwise.service.reporting.report_records import Explanation, FrontierPoint, FrontierReport
 from slotwise.service.service import Service
 from slotwise.service.storage.activity import Span
 from tests.service.conftest import OpenService
@@ -232,6 +233,25 @@ def test_the_frontier_falls_and_every_link_has_a_reason(service: Service) -> Non
     assert [item.link_id for item in explained] == [f"l{k}" for k in range(1, 6)]
     assert sum(item.score >= item.threshold for item in explained) >= 2
     assert all(" EUR. The best page needs at least " in item.reason for item in explained)
+
+
+@pytest.mark.parametrize(
+    ("price", "told"),
+    [(0.0, "0.20 EUR."), (1e-50, "0.20 EUR."), (0.1, "0.20 EUR: 0.10 as revenue, 0.10 as clicks")],
+)
+def test_a_price_of_next_to_nothing_is_not_told(price: float, told: str) -> None:
+    settings = pool(max_revenue_micros=10_000_000)
+    link = Explanation(
+        link_id="l1",
+        probability=1.0,
+        click_rate=0.1,
+        revenue_rate=0.01 if price == 0.1 else 0.02,
+        shadow_price=price,
+        score=0.02,
+        threshold=0.01,
+        reason="",
+    )
+    assert describe_worth(settings, link).startswith(f"A view is worth {told}")
 
 
 def test_reports_of_an_empty_pool_are_empty(open_service: OpenService) -> None:

@@ -387,8 +387,9 @@ def describe_worth(pool: PoolSettings, link: Explanation) -> str:
             f"{link.threshold:.3f} clicks per view."
         )
     worth = f"A view is worth {money(link.score)} {pool.currency}"
-    if price > 0:
-        revenue, clicks = money(link.revenue_rate), money(price * link.click_rate)
+    as_clicks = price * link.click_rate
+    if as_clicks * pool.max_revenue_micros >= 1.0:  # a price decays towards 0 and stays above it
+        revenue, clicks = money(link.revenue_rate), money(as_clicks)
         worth += f": {revenue} as revenue, {clicks} as clicks for the floor"
     return f"{worth}. The best page needs at least {money(link.threshold)} {pool.currency}."
 
