@@ -64,8 +64,8 @@ def pool_id(
 
 
 VERDICTS = {
-    "better": ("more than your own page (", "Yes."),
-    "worse": ("less than your own page (", "No."),
+    "better": ("more than your own page (", "Yes. A thousand chosen pages earn "),
+    "worse": ("less than your own page (", "No. A thousand chosen pages earn "),
     "young": ("Nothing has settled yet", ""),
 }
 

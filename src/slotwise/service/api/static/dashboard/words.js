@@ -119,7 +119,7 @@ export function earning(pool) {
   const settled = policy?.revenue_views ? policy.revenue_per_view_micros : null;
   if (!settled) return `Nothing has settled yet. ${firstFigures(pool)}`;
   const [mean, between] = revenueRange(settled, currency);
-  const earned = `A thousand views earn ${mean} (${between})`;
+  const earned = `A thousand ${pool.comparison ? "chosen pages" : "views"} earn ${mean} (${between})`;
   if (pool.comparison) return againstOwn(pool, earned);
   if (!pool.holdout && !holdout) {
     return `${earned}. There is nothing to compare with: show random pages to a share of the views, for example 5 % (Settings).`;
