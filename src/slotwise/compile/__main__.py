@@ -39,7 +39,7 @@ def main() -> None:
             os.write(answers, f"{DONE}\n".encode())
 
 
-def _read_into(requests: queue.SimpleQueue[Any]) -> None:
+def _read_into(requests: queue.SimpleQueue[object]) -> None:
     for line in sys.stdin:
         requests.put(json.loads(line))
     os._exit(0)  # also in the middle of compiling: the program has ended

@@ -13,7 +13,6 @@ import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 DONE, FAILED = "done", "failed"
 
@@ -40,7 +39,7 @@ class CompilingProcess:
         )
         self._owner = os.getpid()
 
-    def ask(self, requests: Iterable[Any]) -> None:
+    def ask(self, requests: Iterable[object]) -> None:
         """Send requests; each gets one answer."""
         assert self._process.stdin is not None
         lines = "".join(f"{json.dumps(one)}\n" for one in requests)

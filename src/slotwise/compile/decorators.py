@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import cache, wraps
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -96,7 +96,7 @@ def loop_maker(make: Callable[..., Function]) -> Callable[..., Function]:
 
     @cache
     @wraps(make)
-    def loop_of(*functions: Any) -> Function:
+    def loop_of(*functions: object) -> Function:
         loop = make(*functions)
         if all(can_be_compiled(function) for function in functions):
             hot(loop)
@@ -106,19 +106,23 @@ def loop_maker(make: Callable[..., Function]) -> Callable[..., Function]:
     return loop_of
 
 
-def options_of(function: Any) -> Options | None:
+def options_of(function: object) -> Options | None:
     """Return how a function is to be compiled; None for plain Python."""
     return getattr(function, MARK, None)
 
 
-def is_dispatcher(function: Any) -> bool:
+def is_dispatcher(function: object) -> bool:
     """Return whether `function` was compiled by its author with numba."""
     return hasattr(function, "py_func") and type(function).__module__.startswith("numba.")
 
 
-def can_be_compiled(function: Any) -> bool:
+def can_be_compiled(function: object) -> bool:
     """Return whether machine code of `function` can be made."""
     return options_of(function) is not None or is_dispatcher(function)
+
+
+Description: TypeAlias = "str | list[Description]"
+"""Where a function is found, or the place of its maker followed by the functions it was given."""
 
 
 class NotCompilable(InvalidInput):
@@ -129,7 +133,7 @@ class Indescribable(Exception):
     """A function or an argument that another process could not find or make."""
 
 
-def describe_function(function: Any) -> Any:
+def describe_function(function: object) -> Description:
     """Return a description from which `described_function` finds the function again."""
     made_by = getattr(function, MADE_BY, None)
     if made_by is None:
@@ -146,7 +150,7 @@ def described_function(description: Any) -> Any:
     return _object_at(make)(*map(described_function, functions))
 
 
-def describe(value: Any) -> Any:
+def describe(value: object) -> list[object]:
     """Return a description of the type of an argument, as the compiler distinguishes types.
 
     A named tuple has the place of its class and its fields, which code reads by their places.

@@ -33,7 +33,7 @@ _IS_FUNCTION = 0x03
 """Flags of the code of functions, as opposed to modules and classes."""
 
 
-def digest_of(function: Any) -> str | None:
+def digest_of(function: object) -> str | None:
     """Return a digest of a function and of everything that it names, directly or through others.
 
     Those are functions, constants, arrays and the fields of named tuples, in globals and in
@@ -64,7 +64,7 @@ class _Walk:
     def _text(self, *parts: object) -> None:
         self._hash.update("\0".join(map(str, parts)).encode() + b"\n")
 
-    def add(self, value: Any, names: frozenset[str] = frozenset()) -> None:
+    def add(self, value: object, names: frozenset[str] = frozenset()) -> None:
         """Add a value; of a module or class only the attributes in `names`."""
         if isinstance(value, bool | int | float | complex | str | bytes | np.generic | np.dtype):
             self._text(type(value).__qualname__, repr(value))
@@ -92,7 +92,7 @@ class _Walk:
         else:
             self._function(value)
 
-    def _is_new(self, value: Any, names: frozenset[str]) -> bool:
+    def _is_new(self, value: object, names: frozenset[str]) -> bool:
         """Return whether a value was not met before, with these names; note that it was met."""
         self._text(getattr(value, "__qualname__", ""))
         if (value, names) in self._seen:
@@ -100,7 +100,7 @@ class _Walk:
         self._seen.add((value, names))
         return True
 
-    def _function(self, value: Any) -> None:
+    def _function(self, value: object) -> None:
         function = getattr(value, "py_func", value)
         function = getattr(function, "__func__", function)  # of a static method
         if not isinstance(function, FunctionType):
@@ -171,12 +171,12 @@ def _own_part(function: FunctionType) -> tuple[bytes, tuple[str, ...], frozenset
     return walk.digest().encode(), names, frozenset(names)
 
 
-def _package_of(value: Any) -> str:
+def _package_of(value: object) -> str:
     kind = value if isinstance(getattr(value, "__module__", None), str) else type(value)
     return str(kind.__module__).partition(".")[0]
 
 
-def _stable_text(value: Any) -> str:
+def _stable_text(value: object) -> str:
     """Return a text that is the same in all processes."""
     if hasattr(value, "__qualname__"):
         return f"{value.__module__}.{value.__qualname__}"
@@ -235,7 +235,7 @@ def _modules_in(name: str) -> Iterator[str]:
             yield ".".join([name, *file.relative_to(folder).with_suffix("").parts])
 
 
-def digest_of_sources(parts: Iterable[Any]) -> str | None:
+def digest_of_sources(parts: Iterable[object]) -> str | None:
     """Return a digest of the files of functions and classes, without those of slotwise.
 
     Those are the files of their modules and of all modules that can be reached from the globals of
@@ -250,7 +250,7 @@ def digest_of_sources(parts: Iterable[Any]) -> str | None:
     return digest.hexdigest()[:LENGTH]
 
 
-def _files_of(parts: Iterable[Any]) -> set[str]:
+def _files_of(parts: Iterable[object]) -> set[str]:
     waiting = [part.__module__ for part in parts if hasattr(part, "__module__")]
     own = {name.partition(".")[0] for name in waiting}
     seen: set[str] = set()
@@ -269,7 +269,7 @@ def _files_of(parts: Iterable[Any]) -> set[str]:
     return files
 
 
-def _module_name(value: Any) -> Any:
+def _module_name(value: object) -> Any:
     return value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", "")
 
 

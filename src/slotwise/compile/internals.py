@@ -19,31 +19,31 @@ from __future__ import annotations
 import contextlib
 import inspect
 import pickle
+from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
+from types import FunctionType
 from typing import Any, ClassVar
 
+from llvmlite import binding
 from numba.core import codegen, compiler, compiler_machinery, extending, serialize, typed_passes
-from numba.core.cpu import CPUTargetOptions
+from numba.core.cpu import CPUContext, CPUTargetOptions
 from numba.core.types import (
     BaseTuple,
     Float,
     Function as FunctionOfTemplate,
     Integer,
+    Type,
     float64,
     int64,
 )
-from numba.core.typing.templates import infer, make_intrinsic_template
+from numba.core.typing.templates import Signature, infer, make_intrinsic_template
 
 from slotwise.compile.cache import code_file, note_use, remove_unused, write_whole
-from slotwise.compile.vector_code import CODE
+from slotwise.compile.vector_code import CODE, Codegen
 
 ENVIRONMENT = "_ZN08NumbaEnv"
 """How the names of variables begin that numba sets in the machine code of every function."""
-
-llvm: Any = codegen.ll  # type: ignore[attr-defined]
-_Rebuilt: Any = compiler.CompileResult._rebuild
-_Intrinsic: Any = extending._Intrinsic
-_register: Any = compiler_machinery.register_pass
 
 
 class _CalleeLibrary(codegen.JITCodeLibrary):
@@ -54,15 +54,14 @@ class _CalleeLibrary(codegen.JITCodeLibrary):
 
     def _finalize_final_module(self) -> None:
         """Store the code for linking, and make machine code of no function."""
-        code: Any = self._final_module
+        code: binding.ModuleRef = self._final_module
         for function in code.functions:
-            if not function.is_declaration and function.linkage == llvm.Linkage.external:
+            if not function.is_declaration and function.linkage == binding.Linkage.external:
                 function.linkage = "linkonce_odr"  # each caller has its copy
         self._shared_module = code
         variables = [str(one) for one in code.global_variables if ENVIRONMENT in one.name]
-        generator: Any = self._codegen
-        empty = generator._create_empty_module(self.name)
-        self._final_module = llvm.parse_assembly("\n".join([str(empty), *variables]))
+        empty = self._codegen._create_empty_module(self.name)
+        self._final_module = binding.parse_assembly("\n".join([str(empty), *variables]))
         finalize: Any = super()._finalize_final_module
         finalize()
 
@@ -72,9 +71,9 @@ class _EntryLibrary(codegen.JITCodeLibrary):
 
     def _optimize_final_module(self) -> None:
         """Optimise, with leave to change how the functions linked in take their arguments."""
-        code: Any = self._final_module
+        code: binding.ModuleRef = self._final_module
         for function in code.functions:
-            if not function.is_declaration and function.linkage == llvm.Linkage.linkonce_odr:
+            if not function.is_declaration and function.linkage == binding.Linkage.linkonce_odr:
                 function.linkage = "internal"
         optimize: Any = super()._optimize_final_module
         optimize()
@@ -83,10 +82,10 @@ class _EntryLibrary(codegen.JITCodeLibrary):
 class _Lowering(typed_passes.NativeLowering):
     """Translate a typed function into a library of the class `library`."""
 
-    _name: Any = "lowering"
-    library: ClassVar[Any]
+    _name = "lowering"
+    library: ClassVar[type[codegen.JITCodeLibrary]]
 
-    def run_pass(self, state: Any) -> bool:
+    def run_pass(self, state: compiler.StateDict) -> bool:
         """Translate the function of `state`."""
         if state.library is None:
             state.library = self.library(state.targetctx.codegen(), state.func_id.func_qualname)
@@ -95,13 +94,13 @@ class _Lowering(typed_passes.NativeLowering):
         return bool(translate(state))
 
 
-@_register(mutates_CFG=True, analysis_only=False)
+@compiler_machinery.register_pass(mutates_CFG=True, analysis_only=False)
 class _CalleeLowering(_Lowering):
     _name = "callee_lowering"
     library = _CalleeLibrary
 
 
-@_register(mutates_CFG=True, analysis_only=False)
+@compiler_machinery.register_pass(mutates_CFG=True, analysis_only=False)
 class _EntryLowering(_Lowering):
     _name = "entry_lowering"
     library = _EntryLibrary
@@ -110,13 +109,12 @@ class _EntryLowering(_Lowering):
 class CalleeCompiler(compiler.CompilerBase):
     """numba's compiler of functions that compiled functions call, with another lowering."""
 
-    lowering: ClassVar[Any] = _CalleeLowering
+    lowering: ClassVar[type[_Lowering]] = _CalleeLowering
 
-    def define_pipelines(self) -> list[Any]:
+    def define_pipelines(self) -> list[compiler_machinery.PassManager]:
         """Return the steps of numba's own compiler with the lowering exchanged."""
-        builder: Any = compiler.DefaultPassBuilder
-        new_manager: Any = compiler_machinery.PassManager
-        manager = new_manager("slotwise")
+        manager = compiler_machinery.PassManager("slotwise")
+        builder = compiler.DefaultPassBuilder
         for step, description in builder.define_nopython_pipeline(self.state).passes:
             is_lowering = step is typed_passes.NativeLowering
             manager.add_pass(self.lowering if is_lowering else step, description)
@@ -130,8 +128,8 @@ class EntryCompiler(CalleeCompiler):
     lowering = _EntryLowering
 
 
-ENTRY_OPTIONS: dict[str, Any] = {"no_cfunc_wrapper": True, "pipeline_class": EntryCompiler}
-CALLEE_OPTIONS: dict[str, Any] = {
+ENTRY_OPTIONS: dict[str, object] = {"no_cfunc_wrapper": True, "pipeline_class": EntryCompiler}
+CALLEE_OPTIONS: dict[str, object] = {
     "no_cfunc_wrapper": True,
     "no_cpython_wrapper": True,
     "pipeline_class": CalleeCompiler,
@@ -143,11 +141,11 @@ for _name in ("no_cfunc_wrapper", "no_cpython_wrapper", COUNTS_REFERENCES):
 
 
 @cache
-def intrinsic_type(twin: Any) -> Any:
+def intrinsic_type(twin: FunctionType) -> FunctionOfTemplate:
     """Return the type of a vector pass: calls of `twin` become the code of `vector_code`."""
     result, write = CODE[twin.__name__]
 
-    def typed(_: Any, *arguments: Any) -> Any:
+    def typed(_: object, *arguments: Type) -> tuple[Signature, Codegen]:
         wide = [float64 if isinstance(one, Float) else one for one in arguments]
         whole = [int64 if isinstance(one, Integer) else one for one in wide]
         return result(*whole), write
@@ -155,10 +153,11 @@ def intrinsic_type(twin: Any) -> Any:
     context = inspect.Parameter("typing_context", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     parameters = [context, *inspect.signature(twin).parameters.values()]
     typed.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    handle = _Intrinsic(twin.__name__, typed)
-    make_template: Any = make_intrinsic_template
-    template = make_template(handle, typed, twin.__name__, prefer_literal=False, kwargs={})
-    infer(template)  # type: ignore[no-untyped-call]
+    handle = extending._Intrinsic(twin.__name__, typed)
+    template = make_intrinsic_template(
+        handle, typed, twin.__name__, prefer_literal=False, kwargs={}
+    )
+    infer(template)
     return FunctionOfTemplate(template)
 
 
@@ -171,13 +170,19 @@ class DiskCache:
 
     cache_path = None
 
-    def __init__(self, function: Any, kind: str, described: str = "", expected: Any = None) -> None:
+    def __init__(
+        self,
+        function: FunctionType,
+        kind: str,
+        described: str = "",
+        expected: tuple[Type, ...] | None = None,
+    ) -> None:
         self._function, self._kind = function, kind
         self._described, self._expected = described, expected
 
-    def file_for(self, signature: Any) -> Any:
+    def file_for(self, signature: Signature | Sequence[Type]) -> Path | None:
         """Return the file of the code for these types; None where it is not stored."""
-        arguments = tuple(getattr(signature, "args", signature))
+        arguments = tuple(signature.args if isinstance(signature, Signature) else signature)
         if self._expected is None:
             types = " ".join(map(_type_name, arguments))
         elif arguments == self._expected:
@@ -186,7 +191,7 @@ class DiskCache:
             return None
         return code_file(self._function, self._kind, types)
 
-    def load_overload(self, signature: Any, target: Any) -> Any:
+    def load_overload(self, signature: Sequence[Type], target: CPUContext) -> Any:
         """Return the code for these types, or None."""
         target.refresh()
         file = self.file_for(signature)
@@ -195,7 +200,7 @@ class DiskCache:
         try:
             processor, reduced = pickle.loads(file.read_bytes())
             if processor == target.codegen().magic_tuple():
-                found = _Rebuilt(target, *reduced)
+                found = compiler.CompileResult._rebuild(target, *reduced)
                 note_use(file)
                 # A class of a program's main file is another one in every process.
                 return found if found.signature.args == tuple(signature) else None
@@ -203,14 +208,13 @@ class DiskCache:
             pass  # it is compiled again
         return None
 
-    def save_overload(self, signature: Any, code: Any) -> None:
+    def save_overload(self, signature: Signature, code: Any) -> None:
         """Store the code, unless it depends on addresses of this process."""
         file = self.file_for(signature)
         if file is None or code.library.has_dynamic_globals or code.lifted:
             return
-        dumps: Any = serialize.dumps
         with contextlib.suppress(OSError, AttributeError, pickle.PicklingError):
-            write_whole(file, dumps((code.codegen.magic_tuple(), code._reduce())))
+            write_whole(file, serialize.dumps((code.codegen.magic_tuple(), code._reduce())))
             remove_unused(file.parent)
 
     def enable(self) -> None:
@@ -219,11 +223,11 @@ class DiskCache:
     disable = flush = enable
 
 
-def _type_name(one: Any) -> str:
+def _type_name(one: Type) -> str:
     """Return the name of a type, with the modules and fields of its tuples."""
     if not isinstance(one, BaseTuple):
         return str(one)
-    kind: Any = getattr(one, "instance_class", tuple)
+    kind: type = getattr(one, "instance_class", tuple)
     parts: Any = one
     names = [*map(_type_name, parts), *getattr(kind, "_fields", ())]
     return f"{kind.__module__}.{kind.__qualname__}({', '.join(names)})"

@@ -14,10 +14,11 @@ import os
 import re
 import threading
 import time
-import types as python_types
 import warnings
+from collections.abc import Callable
 from functools import cache
-from typing import Any, TextIO
+from types import FunctionType
+from typing import Any, Protocol, TextIO
 
 import numba
 from numba import types
@@ -50,19 +51,32 @@ NOTICE = (
     "`slotwise warm-up` does it ahead of time"
 )
 
+Entry = Callable[..., object]
+"""Machine code that Python calls."""
+
 _making = threading.RLock()
 
 
-def _jit(function: Any, options: dict[str, Any]) -> Any:
-    jit: Any = numba.njit
+class Timer(Protocol):
+    """What is used of a `threading.Timer`."""
+
+    daemon: bool
+
+    def start(self) -> None: ...  # noqa: D102 - as in threading
+
+    def cancel(self) -> None: ...  # noqa: D102
+
+
+def _jit(function: object, options: dict[str, object]) -> Any:
     sees_nan = not _is_own(function) or getattr(options_of(function), "sees_nan", False)
     # Where nothing is NaN, minima may use vector instructions. The empty set is not inherited.
     fastmath = set[str]() if sees_nan else {"nnan", "nsz"}
+    jit: Any = numba.njit
     return jit(nogil=True, error_model="numpy", fastmath=fastmath, **options)(function)
 
 
 @cache
-def _callee(function: Any) -> Any:
+def _callee(function: FunctionType) -> Any:
     """Return the dispatcher of a declared function for compiled functions that call it."""
     if internals is None:
         return _jit(function, {})
@@ -74,8 +88,8 @@ def _callee(function: Any) -> Any:
     return dispatcher
 
 
-@typeof_impl.register(python_types.FunctionType)
-def _type_of_function(function: Any, _: Any) -> Any:
+@typeof_impl.register(FunctionType)
+def _type_of_function(function: FunctionType, _: object) -> types.Type | None:
     options = options_of(function)
     if options is None:
         return None
@@ -84,14 +98,19 @@ def _type_of_function(function: Any, _: Any) -> Any:
     return types.Dispatcher(_callee(function))
 
 
-def entry(function: Any, examples: tuple[Any, ...], described: str, *, only_stored: bool) -> Any:
+def entry(
+    function: Any,
+    examples: tuple[object, ...],
+    described: str,
+    *,
+    only_stored: bool,
+) -> tuple[Entry, Entry] | None:
     """Return the machine code of `function` for arguments of the types of `examples`.
 
     The result is the code itself, which does not look at the types of its arguments, and the
     dispatcher, which does. None if only code on disk is wanted and there is none.
     """
-    type_of: Any = numba.typeof
-    arguments = tuple(type_of(example) for example in examples)
+    arguments = tuple(numba.typeof(example) for example in examples)
     with _making:
         if is_dispatcher(function):
             return function.compile(arguments), function
@@ -108,15 +127,16 @@ def entry(function: Any, examples: tuple[Any, ...], described: str, *, only_stor
             found = stored.load_overload(arguments, dispatcher.targetctx)
             if found is None:
                 return None
-            insert: Any = dispatcher.targetctx.insert_user_function
-            insert(found.entry_point, found.fndesc, [found.library])
+            dispatcher.targetctx.insert_user_function(
+                found.entry_point, found.fndesc, [found.library]
+            )
             dispatcher.add_overload(found)
             return found.entry_point, dispatcher
         with only_maker(stored.file_for(arguments)):
             return dispatcher.compile(arguments), dispatcher
 
 
-def refusal(error: NumbaError, function: Any) -> str:
+def refusal(error: NumbaError, function: Callable[..., object]) -> str:
     """Return which function numba refused, where and why; it names the innermost function first."""
     text = re.sub(r"\x1b\[\d*m|Failed in .*\n", "", str(error))
     inner, _, outer = text.partition("During: resolving callee type")
@@ -128,11 +148,11 @@ def refusal(error: NumbaError, function: Any) -> str:
     return f"numba cannot compile {named}: {reason.replace(': >>>', ':').strip()}"
 
 
-def _plain_entry(function: Any) -> Any:
+def _plain_entry(function: object) -> Entry:
     """Return a caller of plain compiled code, with generators instead of their addresses."""
     dispatcher = _jit(function, {})
 
-    def call(*arguments: Any) -> Any:
+    def call(*arguments: object) -> object:
         return dispatcher(*(getattr(one, "generator", one) for one in arguments))
 
     return call
@@ -144,13 +164,15 @@ class CompilingNotice(event.Listener):
     A timer prints it, because a single function may take much longer than `MIN_SECONDS`.
     """
 
-    def __init__(self, stream: TextIO | None = None, timer: Any = threading.Timer) -> None:
+    def __init__(
+        self, stream: TextIO | None = None, timer: Callable[..., Timer] = threading.Timer
+    ) -> None:
         self.is_wanted = True
         self._stream, self._new_timer = stream, timer
         self._depth, self._started, self._seconds = 0, 0.0, 0.0
-        self._timer: Any = None
+        self._timer: Timer | None = None
 
-    def on_start(self, happened: Any) -> None:
+    def on_start(self, happened: event.Event) -> None:
         """Note that a function is being compiled."""
         if _counts(happened):
             if self._depth == 0:
@@ -162,7 +184,7 @@ class CompilingNotice(event.Listener):
                     self._timer.start()
             self._depth += 1
 
-    def on_end(self, happened: Any) -> None:
+    def on_end(self, happened: event.Event) -> None:
         """Note that a function is compiled."""
         if _counts(happened) and self._depth:
             self._depth -= 1
@@ -179,15 +201,14 @@ class CompilingNotice(event.Listener):
             print_notice(NOTICE, self._stream)
 
 
-def _counts(happened: Any) -> bool:
+def _counts(happened: event.Event) -> bool:
     return _is_own(happened.data["dispatcher"].py_func)
 
 
-def _is_own(function: Any) -> bool:
+def _is_own(function: object) -> bool:
     """Return whether a function is slotwise's own."""
     return str(getattr(function, "__module__", "")).startswith("slotwise.")
 
 
 NOTICES = CompilingNotice()
-_listen: Any = event.register
-_listen("numba:compile", NOTICES)
+event.register("numba:compile", NOTICES)

@@ -31,6 +31,7 @@ import numpy as np
 from slotwise.compile.background import CompilingProcess
 from slotwise.compile.cache import code_file
 from slotwise.compile.decorators import (
+    Description,
     Indescribable,
     NotCompilable,
     can_be_compiled,
@@ -120,7 +121,9 @@ class Code:
 
     __slots__ = ("_examples", "_is_checked", "call", "described", "function")
 
-    def __init__(self, function: Any, examples: tuple[Any, ...], is_checked: bool) -> None:
+    def __init__(
+        self, function: Callable[..., object], examples: tuple[object, ...], is_checked: bool
+    ) -> None:
         self.function = function
         self._is_checked = is_checked
         self._examples = examples
@@ -132,7 +135,7 @@ class Code:
             pass  # only this process can compile it
         self.call: Callable[..., Any] = self._first_call
 
-    def _first_call(self, *arguments: Any) -> Any:
+    def _first_call(self, *arguments: object) -> Any:
         if not compiles():  # the setting may change before the next call
             return self._interpreted(*arguments)
         with _lock:
@@ -153,7 +156,7 @@ class Code:
         file = code_file(self.function, "entry", self.described) if self.described else None
         return file is not None and file.exists()
 
-    def request(self) -> Any:
+    def request(self) -> Description | None:
         """Return what another process needs to compile this; None if it cannot."""
         if not self.described or code_file(self.function, "entry", self.described) is None:
             return None
@@ -170,7 +173,7 @@ class Code:
         with np.errstate(all="ignore"):  # as in machine code, which divides by zero silently
             return function(*arguments)
 
-    def _measured(self, *arguments: Any) -> Any:
+    def _measured(self, *arguments: object) -> Any:
         started = thread_time()
         try:
             return self._interpreted(*arguments)
@@ -299,7 +302,7 @@ _working = threading.Lock()
 _is_ending = threading.Event()
 
 
-def _unless_ending(act: Callable[[], Any]) -> Any:
+def _unless_ending(act: Callable[[], object]) -> object:
     """Load or compile, unless the program is ending, which would remove objects in use by numba."""
     with _working:
         return True if _is_ending.is_set() else act()
@@ -312,10 +315,10 @@ def _end_compiling() -> None:
     _COMPILER.kill_process()
 
 
-_codes: dict[tuple[Any, str, bool], Code] = {}
+_codes: dict[tuple[Callable[..., object], str, bool], Code] = {}
 
 
-def code_for(function: Any, *examples: Any, is_checked: bool = False) -> Code:
+def code_for(function: Callable[..., object], *examples: object, is_checked: bool = False) -> Code:
     """Return the code of `function` for arguments of the types of `examples`.
 
     The same function and types give the same code, so all selectors of a process share it.
@@ -327,7 +330,7 @@ def code_for(function: Any, *examples: Any, is_checked: bool = False) -> Code:
         return _codes.setdefault((function, code.described, is_checked), code)
 
 
-def _kind(argument: Any) -> Any:
+def _kind(argument: object) -> type | tuple[object, ...]:
     """Return what distinguishes an argument, at a price of at most a few microseconds.
 
     A state without visitors has None where one with visitors has arrays. Machine code for one of
@@ -354,10 +357,10 @@ def compiled_first(function: Function) -> Function:
 
 
 @cache
-def _calling(function: Any, is_compiled_first: bool) -> Any:
-    codes: dict[tuple[Any, ...], Code] = {}
+def _calling(function: Callable[..., object], is_compiled_first: bool) -> Any:
+    codes: dict[tuple[object, ...], Code] = {}
 
-    def call(*arguments: Any) -> Any:
+    def call(*arguments: object) -> Any:
         kinds = tuple(map(_kind, arguments))
         code = codes.get(kinds)
         if code is None:

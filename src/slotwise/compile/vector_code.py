@@ -5,33 +5,35 @@ Used by `internals`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
-from numba import core
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.base import BaseContext
+from numba.core.typing.templates import Signature
 
 from slotwise.compile.decorators import LANES, WINDOW, WORD
 
-Builder = Any
-Codegen = Callable[[Any, Builder, Any, Any], Any]
-
-# types that numba does not have
-cgutils: Any = core.cgutils
-ir: Any = cgutils.ir
-types: Any = core.types
+Codegen = Callable[[BaseContext, ir.IRBuilder, Signature, Sequence[ir.Value]], ir.Value]
 
 DOUBLE, INT = ir.DoubleType(), ir.IntType(64)
 
 
-def numbers_of(context: Any, builder: Builder, signature: Any, arguments: Any, place: int) -> Any:
+def numbers_of(
+    context: BaseContext,
+    builder: ir.IRBuilder,
+    signature: Signature,
+    arguments: Sequence[ir.Value],
+    place: int,
+) -> ir.Value:
     """Return the address of the numbers of an array."""
     array = context.make_array(signature.args[place])(context, builder, arguments[place])
     return array.data
 
 
-def splat(builder: Builder, number: Any, lanes: int) -> Any:
+def splat(builder: ir.IRBuilder, number: ir.Value, lanes: int) -> ir.Value:
     """Return a vector with the same number in all lanes."""
     vector = ir.VectorType(number.type, lanes)
     nothing = ir.Constant(vector, ir.Undefined)
@@ -41,7 +43,7 @@ def splat(builder: Builder, number: Any, lanes: int) -> Any:
     )
 
 
-def load(builder: Builder, numbers: Any, place: Any, lanes: int) -> Any:
+def load(builder: ir.IRBuilder, numbers: ir.Value, place: ir.Value, lanes: int) -> ir.Value:
     """Read a vector from an array of doubles."""
     address = builder.gep(numbers, [place])
     return builder.load(
@@ -49,14 +51,16 @@ def load(builder: Builder, numbers: Any, place: Any, lanes: int) -> Any:
     )
 
 
-def store(builder: Builder, numbers: Any, place: Any, vector: Any) -> None:
+def store(builder: ir.IRBuilder, numbers: ir.Value, place: ir.Value, vector: ir.Value) -> None:
     """Write a vector, or one number, into an array of doubles."""
     address = builder.bitcast(builder.gep(numbers, [place]), vector.type.as_pointer())
     builder.store(vector, address, align=8)
 
 
 @contextmanager
-def words_of(builder: Builder, n_entries: Any, size: int) -> Iterator[tuple[Any, Any]]:
+def words_of(
+    builder: ir.IRBuilder, n_entries: ir.Value, size: int
+) -> Iterator[tuple[ir.Value, ir.Value]]:
     """Write a loop over the words of at least `size` entries: where each starts, what is done.
 
     The last word overlaps the one before it instead of reaching beyond the arrays, so that its
@@ -72,7 +76,9 @@ def words_of(builder: Builder, n_entries: Any, size: int) -> Iterator[tuple[Any,
         yield start, builder.sub(wanted, start)
 
 
-def load_lanes(builder: Builder, numbers: Any, place: Any, is_there: Any) -> Any:
+def load_lanes(
+    builder: ir.IRBuilder, numbers: ir.Value, place: ir.Value, is_there: ir.Value
+) -> ir.Value:
     """Read some lanes of a vector from an array of doubles; the others are zero.
 
     Masked lanes are not read: the vector may extend beyond the array.
@@ -86,7 +92,9 @@ def load_lanes(builder: Builder, numbers: Any, place: Any, is_there: Any) -> Any
     return builder.call(read, [address, ir.Constant(align, 8), is_there, constant(0.0, lanes)])
 
 
-def reduce_lanes(builder: Builder, vector: Any, join: Callable[[Any, Any], Any]) -> Any:
+def reduce_lanes(
+    builder: ir.IRBuilder, vector: ir.Value, join: Callable[[ir.Value, ir.Value], ir.Value]
+) -> ir.Value:
     """Join the lanes of a vector: halves, quarters, and so on."""
     lanes = vector.type.count
     while lanes > 1:
@@ -104,7 +112,7 @@ def reduce_lanes(builder: Builder, vector: Any, join: Callable[[Any, Any], Any])
     return builder.extract_element(vector, ir.Constant(ir.IntType(32), 0))
 
 
-def taking(builder: Builder, order: str) -> Callable[[Any, Any], Any]:
+def taking(builder: ir.IRBuilder, order: str) -> Callable[[ir.Value, ir.Value], ir.Value]:
     """Return a function for the lane-wise minimum ("<") or maximum (">") of two vectors."""
     return lambda one, other: builder.select(
         builder.fcmp_ordered(order, one, other, flags=["nnan", "nsz"]), one, other
@@ -114,32 +122,32 @@ def taking(builder: Builder, order: str) -> Callable[[Any, Any], Any]:
 class Tally:
     """A number or vector that a loop changes."""
 
-    def __init__(self, builder: Builder, start: Any) -> None:
+    def __init__(self, builder: ir.IRBuilder, start: ir.Value) -> None:
         self._builder = builder
         self._place = cgutils.alloca_once(builder, start.type)
         self.set(start)
 
-    def get(self) -> Any:
+    def get(self) -> ir.Value:
         """Return its value."""
         return self._builder.load(self._place)
 
-    def set(self, number: Any) -> None:
+    def set(self, number: ir.Value) -> None:
         """Set its value."""
         self._builder.store(number, self._place)
 
 
-def constant(number: float, lanes: int) -> Any:
+def constant(number: float, lanes: int) -> ir.Value:
     """Return a vector with the same constant in all lanes."""
     return ir.Constant(ir.VectorType(DOUBLE, lanes), [number] * lanes)
 
 
-def count_of(builder: Builder, mask: Any) -> Any:
+def count_of(builder: ir.IRBuilder, mask: ir.Value) -> ir.Value:
     """Return how many lanes of a comparison hold."""
     bits = builder.bitcast(mask, ir.IntType(mask.type.count))
     return builder.zext(builder.ctpop(bits), INT)
 
 
-def for_each_bit(builder: Builder, bits: Any, do: Callable[[Any], None]) -> None:
+def for_each_bit(builder: ir.IRBuilder, bits: ir.Value, do: Callable[[ir.Value], None]) -> None:
     """Write a loop that calls `do` with the place of each bit that is set, the lowest first."""
     left = Tally(builder, bits)
     test, body, end = (builder.append_basic_block(name) for name in ("test", "bit", "end"))
@@ -157,13 +165,13 @@ def for_each_bit(builder: Builder, bits: Any, do: Callable[[Any], None]) -> None
 class _Neighbours:
     """The scores on both sides of a bound, and how many are above it, as a loop finds them."""
 
-    def __init__(self, builder: Builder, bound: Any) -> None:
+    def __init__(self, builder: ir.IRBuilder, bound: ir.Value) -> None:
         self._builder, self._bounds = builder, splat(builder, bound, LANES)
         self._below = Tally(builder, constant(-np.inf, LANES))
         self._above = Tally(builder, constant(np.inf, LANES))
         self._count = Tally(builder, ir.Constant(INT, 0))
 
-    def add(self, block: Any, n_known: Any) -> None:
+    def add(self, block: ir.Value, n_known: ir.Value) -> None:
         """Add a block of scores, of which the first `n_known` are counted already."""
         builder, below, above = self._builder, self._below.get(), self._above.get()
         is_above = builder.fcmp_ordered(">", block, self._bounds)
@@ -175,7 +183,7 @@ class _Neighbours:
         n_new = builder.ctpop(builder.lshr(bits, n_known))
         self._count.set(builder.add(self._count.get(), n_new))
 
-    def all(self, context: Any, signature: Any) -> Any:
+    def all(self, context: BaseContext, signature: Signature) -> ir.Value:
         """Return the largest score at or below the bound, the least above it, and the count."""
         builder = self._builder
         below = reduce_lanes(builder, self._below.get(), taking(builder, ">"))
@@ -184,7 +192,9 @@ class _Neighbours:
         return context.make_tuple(builder, signature.return_type, found)
 
 
-def _neighbours_code(context: Any, builder: Builder, signature: Any, arguments: Any) -> Any:
+def _neighbours_code(
+    context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Sequence[ir.Value]
+) -> ir.Value:
     scores = numbers_of(context, builder, signature, arguments, 0)
     n_blocks, bound = arguments[1:]
     found = _Neighbours(builder, bound)
@@ -194,7 +204,9 @@ def _neighbours_code(context: Any, builder: Builder, signature: Any, arguments: 
     return found.all(context, signature)
 
 
-def _score_all_code(context: Any, builder: Builder, signature: Any, arguments: Any) -> Any:
+def _score_all_code(
+    context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Sequence[ir.Value]
+) -> ir.Value:
     value, clicks, scores = (
         numbers_of(context, builder, signature, arguments, k) for k in (0, 1, 6)
     )
@@ -202,7 +214,7 @@ def _score_all_code(context: Any, builder: Builder, signature: Any, arguments: A
     by_value, by_clicks = splat(builder, value_weight, LANES), splat(builder, click_weight, LANES)
     found, size = _Neighbours(builder, bound), ir.Constant(INT, LANES)
 
-    def score(start: Any, n_known: Any) -> None:
+    def score(start: ir.Value, n_known: ir.Value) -> None:
         own = builder.fmul(by_value, load(builder, value, start, LANES))
         priced = builder.fmul(by_clicks, load(builder, clicks, start, LANES))
         block = builder.fadd(own, priced)
@@ -219,7 +231,9 @@ def _score_all_code(context: Any, builder: Builder, signature: Any, arguments: A
     return found.all(context, signature)
 
 
-def _sums_code(context: Any, builder: Builder, signature: Any, arguments: Any) -> Any:
+def _sums_code(
+    context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Sequence[ir.Value]
+) -> ir.Value:
     scores, value, clicks = (
         numbers_of(context, builder, signature, arguments, k) for k in range(3)
     )
@@ -231,7 +245,7 @@ def _sums_code(context: Any, builder: Builder, signature: Any, arguments: Any) -
     slope = Tally(builder, zero)
     join = taking(builder, ">")
 
-    def add(at: Any, is_there: Any = None) -> None:
+    def add(at: ir.Value, is_there: ir.Value = None) -> None:
         """Add the links of a block; after the last whole one, those that are there."""
         block = load(builder, scores, at, LANES)
         is_in = builder.fcmp_ordered(">=", block, bounds)
@@ -261,7 +275,9 @@ def _sums_code(context: Any, builder: Builder, signature: Any, arguments: Any) -
     return context.make_tuple(builder, signature.return_type, parts)
 
 
-def _split_code(context: Any, builder: Builder, signature: Any, arguments: Any) -> Any:
+def _split_code(
+    context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Sequence[ir.Value]
+) -> ir.Value:
     scores, places, ties = (
         numbers_of(context, builder, signature, arguments, k) for k in (0, 4, 5)
     )
@@ -279,7 +295,10 @@ def _split_code(context: Any, builder: Builder, signature: Any, arguments: Any) 
         for bits, listed, count in ((above, places, counts[0]), (tied, ties, counts[1])):
 
             def note(
-                bit: Any, start: Any = start, listed: Any = listed, count: Any = count
+                bit: ir.Value,
+                start: ir.Value = start,
+                listed: ir.Value = listed,
+                count: ir.Value = count,
             ) -> None:
                 place = count.get()
                 builder.store(builder.add(start, bit), builder.gep(listed, [place]))
@@ -290,7 +309,9 @@ def _split_code(context: Any, builder: Builder, signature: Any, arguments: Any) 
     return context.make_tuple(builder, signature.return_type, found)
 
 
-def _list_code(context: Any, builder: Builder, signature: Any, arguments: Any) -> Any:
+def _list_code(
+    context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Sequence[ir.Value]
+) -> ir.Value:
     value, clicks = (numbers_of(context, builder, signature, arguments, k) for k in (0, 1))
     n_entries, value_weight, click_weight, cut = arguments[2:6]
     listed, listed_value, listed_clicks = (
@@ -304,7 +325,7 @@ def _list_code(context: Any, builder: Builder, signature: Any, arguments: Any) -
         mask = builder.fcmp_ordered(">=", builder.fadd(own, priced), cuts)
         bits = builder.lshr(builder.bitcast(mask, INT), done)
 
-        def note(bit: Any, start: Any = start) -> None:
+        def note(bit: ir.Value, start: ir.Value = start) -> None:
             link, place = builder.add(start, bit), count.get()
             builder.store(link, builder.gep(listed, [place]))
             for source, target in ((value, listed_value), (clicks, listed_clicks)):
@@ -316,7 +337,9 @@ def _list_code(context: Any, builder: Builder, signature: Any, arguments: Any) -
     return count.get()
 
 
-def _below_code(context: Any, builder: Builder, signature: Any, arguments: Any) -> Any:
+def _below_code(
+    context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Sequence[ir.Value]
+) -> ir.Value:
     numbers = numbers_of(context, builder, signature, arguments, 0)
     n_blocks, cap = arguments[1:]
     none, caps = constant(0.0, LANES), splat(builder, cap, LANES)
@@ -330,7 +353,9 @@ def _below_code(context: Any, builder: Builder, signature: Any, arguments: Any) 
     return context.make_tuple(builder, signature.return_type, [whole, count.get()])
 
 
-def _above_code(context: Any, builder: Builder, signature: Any, arguments: Any) -> Any:
+def _above_code(
+    context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Sequence[ir.Value]
+) -> ir.Value:
     sums = numbers_of(context, builder, signature, arguments, 0)
     start, bound = arguments[1:]
     bounds, size = splat(builder, bound, WINDOW), ir.Constant(INT, WINDOW)
@@ -347,7 +372,9 @@ def _above_code(context: Any, builder: Builder, signature: Any, arguments: Any) 
     return builder.add(at.get(), builder.zext(place, INT))
 
 
-def _uniform_code(context: Any, builder: Builder, signature: Any, arguments: Any) -> Any:
+def _uniform_code(
+    context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Sequence[ir.Value]
+) -> ir.Value:
     kind = signature.args[0]
     if isinstance(kind, types.BaseTuple):
         state, address = cgutils.unpack_tuple(builder, arguments[0])
@@ -362,7 +389,7 @@ def _uniform_code(context: Any, builder: Builder, signature: Any, arguments: Any
 
 _NEIGHBOURS = types.Tuple((types.float64, types.float64, types.int64))
 
-CODE: dict[str, tuple[Any, Codegen]] = {
+CODE: dict[str, tuple[types.Type, Codegen]] = {
     "neighbours": (_NEIGHBOURS, _neighbours_code),
     "score_all": (_NEIGHBOURS, _score_all_code),
     "page_sums": (
