@@ -51,7 +51,7 @@ class EarlyKind(msgspec.Struct, frozen=True, array_like=True):
 
 
 def stored_early(
-    early: Mapping[tuple[tuple[str, Any], ...], LinkCounts], most: int
+    early: Mapping[tuple[tuple[str, object], ...], LinkCounts], most: int
 ) -> tuple[EarlyKind, ...]:
     """Return counts of open views to be stored: of the kinds with most views, `most` numbers."""
     stored, n_cells = [], 0

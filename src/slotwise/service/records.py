@@ -28,7 +28,7 @@ Scope = Literal["page", "decide", "track", "read", "admin"]
 Record = TypeVar("Record", bound=msgspec.Struct)
 
 
-def compose(kind: type[Record], /, *sources: object, **given: Any) -> Record:
+def compose(kind: type[Record], /, *sources: object, **given: object) -> Record:
     """Make a record: a field that is not given has the value of the first source that has it.
 
     >>> link = LinkRecord("home", "l1", "https://shop.example/1")

@@ -200,7 +200,7 @@ def setting_notes() -> dict[str, str]:
 
 
 def load_settings(
-    file: Path | None, environment: Mapping[str, str], flags: Mapping[str, Any]
+    file: Path | None, environment: Mapping[str, str], flags: Mapping[str, object]
 ) -> Settings:
     """Merge the sources and check every value; a broken rule names its source and key.
 

@@ -173,7 +173,7 @@ class App:
         self._start_id = os.urandom(4).hex()
         self._n_requests = 0
 
-    async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Mapping[str, object], receive: Receive, send: Send) -> None:
         """Answer one request, by the ASGI protocol."""
         if scope["type"] == "http":
             await self._exchange(scope, receive, send)

@@ -147,7 +147,7 @@ def answer_type(record: type[msgspec.Struct]) -> type[msgspec.Struct]:
     )
 
 
-def _is_changed(hint: Any) -> bool:
+def _is_changed(hint: object) -> bool:
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
         has_times = any(name.endswith("_us") for name in hint.__struct_fields__)
         if has_times or hint.__struct_config__.array_like:
@@ -156,7 +156,7 @@ def _is_changed(hint: Any) -> bool:
     return any(map(_is_changed, get_args(hint)))
 
 
-def _answer_hint(hint: Any) -> Any:
+def _answer_hint(hint: object) -> Any:
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
         return answer_type(hint)
     origin, args = get_origin(hint), get_args(hint)
@@ -189,7 +189,7 @@ def as_answer(record: msgspec.Struct) -> msgspec.Struct:
     return made(**values)
 
 
-def _answer_value(value: Any) -> Any:
+def _answer_value(value: object) -> Any:
     if isinstance(value, msgspec.Struct):
         return as_answer(value)
     if isinstance(value, tuple | list):

@@ -239,7 +239,7 @@ def _checked_context(request: Request) -> dict[str, Any]:
 
 
 def _visitor(
-    context: ServiceContext, pool_id: str, attributes: Mapping[str, Any]
+    context: ServiceContext, pool_id: str, attributes: Mapping[str, object]
 ) -> dict[str, Any]:
     """Return the attributes that are features of the pool; count the others."""
     features = context.service.directory.pool(pool_id).features
@@ -280,7 +280,7 @@ def _pools(context: ServiceContext, request: Request) -> list[str]:
     return pool_ids
 
 
-def _state(context: ServiceContext, caller: object, visitors: Mapping[str, Any]) -> bytes:
+def _state(context: ServiceContext, caller: object, visitors: Mapping[str, object]) -> bytes:
     """Return a hash of what makes pages that a client has outdated."""
     changed_us = context.service.directory.changed_us
     pools = [

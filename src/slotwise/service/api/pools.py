@@ -196,7 +196,7 @@ def _told_weights(pool: PoolSettings) -> Any:
     return "learn" if pool.learn_slot_weights else pool.slot_weights
 
 
-def _stored_weights(weights: Any) -> tuple[float, ...]:
+def _stored_weights(weights: object) -> tuple[float, ...]:
     """Return known weights as they are stored; equal ones are those of slots that are alike."""
     if weights == "equal" or (isinstance(weights, tuple) and len(weights) > len({*weights}) == 1):
         return EQUAL_SLOTS
@@ -240,7 +240,7 @@ _POINTERS = {
 
 
 async def _check_good_fields(
-    context: ServiceContext, request: Request, good: dict[str, Any], wrong: Collection[str]
+    context: ServiceContext, request: Request, good: dict[str, object], wrong: Collection[str]
 ) -> list[FieldError]:
     """Return the rules between fields that the good fields of a body break."""
     pool_id = request.path_values["pool_id"]

@@ -151,7 +151,7 @@ async def make_proposal(
     context: ServiceContext,
     pool_id: str,
     slots: int | None,
-    visitor: Mapping[str, Any],
+    visitor: Mapping[str, object],
     caller: str,
     visitor_key: str | None = None,
 ) -> tuple[DecisionRecord, bytes]:

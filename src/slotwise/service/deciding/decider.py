@@ -168,7 +168,7 @@ class Decider:
         pin: Sequence[Pin] = (),
         slots: int | None = None,
         decision_id: str | None = None,
-        visitor: Mapping[str, Any] = NOTHING_SAID,
+        visitor: Mapping[str, object] = NOTHING_SAID,
         key_id: str = "",
         visitor_key: str | None = None,
     ) -> DecisionRecord:
@@ -199,7 +199,7 @@ class Decider:
         pin: Sequence[Pin] = (),
         slots: int | None = None,
         decision_id: str | None = None,
-        visitor: Mapping[str, Any] = NOTHING_SAID,
+        visitor: Mapping[str, object] = NOTHING_SAID,
         key_id: str = "",
         visitor_key: str | None = None,
     ) -> DecisionRecord | None:
@@ -247,7 +247,7 @@ class Decider:
         pool_id: str,
         now_us: int,
         slots: int | None = None,
-        visitor: Mapping[str, Any] = NOTHING_SAID,
+        visitor: Mapping[str, object] = NOTHING_SAID,
         visitor_key: str | None = None,
     ) -> DecisionRecord:
         """Choose a page that becomes a view only when `record_view` is called.
@@ -266,7 +266,7 @@ class Decider:
             return decision
 
     def proposes_at_once(
-        self, pool_id: str, slots: int | None, visitor: Mapping[str, Any] = NOTHING_SAID
+        self, pool_id: str, slots: int | None, visitor: Mapping[str, object] = NOTHING_SAID
     ) -> bool:
         """Return whether `propose` needs only memory. Quick."""
         request = self._page_request(pool_id, (), (), slots, visitor)
@@ -304,7 +304,7 @@ class Decider:
         exclude: Sequence[str],
         pin: Sequence[Pin],
         slots: int | None,
-        visitor: Mapping[str, Any],
+        visitor: Mapping[str, object],
         key_id: str = "",
     ) -> _PageRequest:
         """Check a request for a page."""

@@ -9,7 +9,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from operator import getitem
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
@@ -426,7 +426,7 @@ MAX_CACHED = 2_048
 class KnownVisitors:
     """Encodes visitors' features for one version, with a cache."""
 
-    def __init__(self, declared: Mapping[str, Any], words: Mapping[str, Sequence[str]]) -> None:
+    def __init__(self, declared: Mapping[str, object], words: Mapping[str, Sequence[str]]) -> None:
         self._made_of = (declared, words)
         self._features = Features.of_json(declared, words)
         self.nobody = self._features.know({})
@@ -445,7 +445,7 @@ class KnownVisitors:
         """Return the places of values as they are stored."""
         return self._features.stored_places(stored, is_counted=False)
 
-    def know(self, visitor: Mapping[str, Any]) -> KnownVisitor:
+    def know(self, visitor: Mapping[str, object]) -> KnownVisitor:
         """Return the visitor, or raise `InvalidInput` for undeclared features. Quick."""
         if not visitor:
             return self.nobody

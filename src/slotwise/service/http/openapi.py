@@ -246,7 +246,7 @@ def _problem_answers(
     }
 
 
-def _portable(schema: Any) -> Any:
+def _portable(schema: object) -> Any:
     """Adapt parts written for Python: patterns, and docstrings beyond their first line.
 
     In ECMAScript `$` never matches before a final newline.

@@ -264,7 +264,7 @@ parameter='')
     return FieldError(f"{detail}, got {values}", broken.pointer)
 
 
-def advise(broken: FieldError, kind: Any) -> FieldError:
+def advise(broken: FieldError, kind: object) -> FieldError:
     """Add to an error the allowed values at its pointer, or a similar field.
 
     >>> unknown = field_error("Object contains unknown field `details`")
@@ -289,7 +289,7 @@ def advise(broken: FieldError, kind: Any) -> FieldError:
     return FieldError(detail, broken.pointer)
 
 
-def _kinds_at(kind: Any, pointer: str) -> list[msgspec.inspect.Type]:
+def _kinds_at(kind: object, pointer: str) -> list[msgspec.inspect.Type]:
     """Return the types that a body of `kind` may contain at a pointer."""
     kinds = list(choices(msgspec.inspect.type_info(kind)))
     for step in pointer.split("/")[1:]:

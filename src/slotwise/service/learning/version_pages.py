@@ -11,7 +11,7 @@ import math
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -93,7 +93,7 @@ class AveragePages:
         player, form = self._player, self._player.form
         n_draws = FEW_DRAWS if len(free) > MANY_LINKS else DRAWS
 
-        def page_of(state: Any, problem: Problem) -> Floats:
+        def page_of(state: object, problem: Problem) -> Floats:
             known = rates
             if problem is not player.problem:
                 known = LinkRates(*(column[free] for column in rates))

@@ -164,7 +164,7 @@ def _differences(change: ChangeRecord) -> str:
 
 
 def _changed_fields(
-    before: Mapping[str, Any], after: Mapping[str, Any], silent: Container[str]
+    before: Mapping[str, object], after: Mapping[str, object], silent: Container[str]
 ) -> list[str]:
     return [
         f"{_label(name).replace('_', ' ')} {_value(name, before)} → {_value(name, after)}"

@@ -97,7 +97,7 @@ class ExportTable(NamedTuple):
     schema: pa.Schema
     row: Callable[[Any], tuple[Any, ...]]
 
-    def of(self, records: Iterable[Any]) -> pa.Table:
+    def of(self, records: Iterable[object]) -> pa.Table:
         """Return records as a table."""
         columns = list(zip(*map(self.row, records), strict=True)) or [()] * len(self.schema)
         both = zip(columns, self.schema, strict=True)

@@ -217,7 +217,7 @@ class SlicedFiles:
                 writer.is_open = False  # otherwise it ends the file when it is collected
                 file.drop()
 
-    def add(self, number: int, record: Any) -> None:
+    def add(self, number: int, record: object) -> None:
         """Add the row of a record to the file of a slice."""
         self._rows[number].append(record)
         self._n_waiting += 1

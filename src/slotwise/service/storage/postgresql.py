@@ -128,7 +128,7 @@ _BEGIN = """
 _READ_CLOCK = "SELECT closed_until_us, latest_us, n_resets, learner_epoch FROM store_clock"
 
 
-def _array_type(column: Column[Any]) -> str:
+def _array_type(column: Column[object]) -> str:
     arrays = (array for kind, array in _ARRAYS.items() if isinstance(column.type, kind))
     return next(arrays, "text[]")
 
@@ -141,7 +141,7 @@ def _insert(table: Table, end: str) -> str:
     return f"INSERT INTO {table.name} ({', '.join(names)}) SELECT * FROM unnest({arrays}) {end}"
 
 
-def array(values: Sequence[Any]) -> object:
+def array(values: Sequence[object]) -> object:
     r"""Return a column of rows as a parameter.
 
     PostgreSQL writes arrays like JSON, except for the brackets and the escapes of control

@@ -222,7 +222,7 @@ refusals = _table(
 )
 
 
-def _counters(kind: str, key: Mapping[str, Any], sums: type[msgspec.Struct]) -> None:
+def _counters(kind: str, key: Mapping[str, object], sums: type[msgspec.Struct]) -> None:
     """Add the table of some counters, and the table of what purged views had added to them."""
     fields = {"pool_id": str} | dict(key) | _fields(sums)
     kinds = {"page_group": String(16), "feature": Id}
@@ -253,7 +253,7 @@ def counter_columns(field: str, key: Any) -> tuple[Any, ...]:
     return (*rest, group)
 
 
-def counter_key(field: str, columns: Sequence[Any]) -> Any:
+def counter_key(field: str, columns: Sequence[object]) -> Any:
     """Return the key of a row; the inverse of `counter_columns`."""
     if field == "delivered":
         return tuple(columns)
@@ -325,7 +325,7 @@ class TableRows(Generic[Record]):
         return self._record_type(*row)
 
 
-def _decoder(hint: Any) -> Callable[[Any], Any] | None:
+def _decoder(hint: object) -> Callable[[Any], Any] | None:
     if hint is bool:
         return bool
     return msgspec.json.Decoder(hint).decode if get_origin(hint) in (tuple, dict) else None
