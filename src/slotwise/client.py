@@ -283,7 +283,7 @@ class Client:
             )
         )
 
-    def batch(self, events: Iterable[Mapping[str, Any]]) -> list[EventOutcome]:
+    def batch(self, events: Iterable[Mapping[str, object]]) -> list[EventOutcome]:
         """Report many events in one call; one outcome each, in order.
 
         Raises `EventRejected` if some are rejected; the others are stored.
@@ -293,11 +293,11 @@ class Client:
 
     # Pools and links
 
-    def put_pool(self, pool_id: str, **settings: Any) -> dict[str, Any]:
+    def put_pool(self, pool_id: str, **settings: object) -> dict[str, Any]:
         """Create or replace a pool; `settings` are the fields of the body."""
         return self._call("PUT", f"/v1/pools/{pool_id}", settings)
 
-    def patch_pool(self, pool_id: str, **settings: Any) -> dict[str, Any]:
+    def patch_pool(self, pool_id: str, **settings: object) -> dict[str, Any]:
         """Change some fields of a pool."""
         return self._call("PATCH", f"/v1/pools/{pool_id}", settings)
 
@@ -345,7 +345,7 @@ class Client:
         body = {"csv": csv, "discount": discount}
         return self._call("POST", f"/v1/pools/{pool_id}/known-counts", body)
 
-    def put_rules(self, pool_id: str, rules: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    def put_rules(self, pool_id: str, rules: Iterable[Mapping[str, object]]) -> dict[str, Any]:
         """Replace the rules of a pool; each is as in the body of the call."""
         body = {"rules": [dict(rule) for rule in rules]}
         return self._call("PUT", f"/v1/pools/{pool_id}/rules", body)
@@ -392,10 +392,10 @@ class Client:
         query = "" if click_floor is None else f"?click_floor={click_floor!r}"
         return self._call("GET", f"/v1/pools/{pool_id}/evaluate{query}")
 
-    def _event(self, event: Mapping[str, Any]) -> EventOutcome:
+    def _event(self, event: Mapping[str, object]) -> EventOutcome:
         return _accepted([EventOutcome(**self._call("POST", "/v1/events", event))])[0]
 
-    def _call(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
+    def _call(self, method: str, path: str, body: object = None) -> dict[str, Any]:
         last: SlotwiseError | None = None
         for tries in range(self._max_tries):
             if tries:

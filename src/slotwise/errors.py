@@ -162,7 +162,7 @@ def whole_number(name: str, value: Any, at_least: int) -> int:
     return number
 
 
-def is_finite_number(value: Any) -> bool:
+def is_finite_number(value: object) -> bool:
     """Return whether `value` is a real number, neither NaN nor infinite; booleans are rejected."""
     if type(value) is float:
         return math.isfinite(value)

@@ -58,7 +58,7 @@ class Feature:
     kind: str
     declaration: Any
 
-    def __init__(self, name: str, declaration: Any) -> None:
+    def __init__(self, name: str, declaration: object) -> None:
         self.name = name
         self.declaration = declaration
 
@@ -71,11 +71,11 @@ class Feature:
         """Return the label of every value."""
         raise NotImplementedError
 
-    def place(self, value: Any) -> int:
+    def place(self, value: object) -> int:
         """Return the place of a value that was given; a word of an open list is counted."""
         raise NotImplementedError
 
-    def known_place(self, value: Any) -> tuple[int, str | None]:
+    def known_place(self, value: object) -> tuple[int, str | None]:
         """Return the place of a value and the label to store; nothing is counted."""
         place = self.place(value)
         return place, self.labels()[place] if place else None
@@ -96,7 +96,7 @@ class Feature:
         """Return everything to save, as plain values."""
         return {"name": self.name, "kind": self.kind}
 
-    def refuse(self, rule: str, value: Any) -> InvalidInput:
+    def refuse(self, rule: str, value: object) -> InvalidInput:
         """Return the error for a value of the wrong type."""
         shown = value if len(repr(value)) <= 100 else f"{repr(value)[:100]}..."
         return InvalidInput.of(f"visitor[{self.name!r}]", f"{rule} or None", shown)
@@ -115,7 +115,7 @@ class Words(Feature):
     def labels(self) -> list[str]:
         return [NOT_KNOWN, *self.words]
 
-    def place(self, value: Any) -> int:
+    def place(self, value: object) -> int:
         if not isinstance(value, str):
             raise self.refuse("a word", value)
         return self._places.get(value, 0)
@@ -132,7 +132,7 @@ class Values(Words):
     def labels(self) -> list[str]:
         return list(self.words)
 
-    def place(self, value: Any) -> int:
+    def place(self, value: object) -> int:
         return self.words.index(value)
 
 
@@ -149,7 +149,7 @@ class OpenWords(Feature):
         words = self.frequent.words
         return [NOT_KNOWN, RARE, *words, *[""] * (MAX_WORDS - len(words))]
 
-    def place(self, value: Any) -> int:
+    def place(self, value: object) -> int:
         if not isinstance(value, str):
             raise self.refuse("a word", value)
         if value in SHARED:
@@ -157,7 +157,7 @@ class OpenWords(Feature):
         place = self.frequent.place(value)
         return 1 if place is None else 2 + place
 
-    def known_place(self, value: Any) -> tuple[int, str | None]:
+    def known_place(self, value: object) -> tuple[int, str | None]:
         if not isinstance(value, str):
             raise self.refuse("a word", value)
         if value == RARE or not may_be_kept(value):
@@ -189,7 +189,7 @@ class Flag(Feature):
     def labels(self) -> list[str]:
         return [NOT_KNOWN, "False", "True"]
 
-    def place(self, value: Any) -> int:
+    def place(self, value: object) -> int:
         if not isinstance(value, bool | np.bool_):
             raise self.refuse("True, False", value)
         return 1 + int(value)
@@ -241,7 +241,7 @@ DECLARATIONS = f"str, bool, a tuple of 1 to {MAX_VALUES} words or of as many ris
 """What may be declared for a feature, in Python."""
 
 
-def _declared(name: Any, declaration: Any) -> Feature:
+def _declared(name: object, declaration: object) -> Feature:
     """Return the feature that a declaration means."""
     where = f"features[{name!r}]"
     if not isinstance(name, str) or not NAME.fullmatch(name) or name in RESERVED:
@@ -292,7 +292,7 @@ class Features:
     slotwise.errors.InvalidInput: `visitor` must be declared features only ...
     """
 
-    def __init__(self, declarations: Mapping[str, Any]) -> None:
+    def __init__(self, declarations: Mapping[str, object]) -> None:
         if not isinstance(declarations, Mapping) or len(declarations) > MAX_FEATURES:
             rule = f"a mapping of at most {MAX_FEATURES} names to what they may be"
             raise InvalidInput.of("features", rule, declarations)
@@ -311,7 +311,7 @@ class Features:
 
     @classmethod
     def of_json(
-        cls, declared: Mapping[str, Any], words: Mapping[str, Sequence[str]] | None = None
+        cls, declared: Mapping[str, object], words: Mapping[str, Sequence[str]] | None = None
     ) -> Features:
         """Return features that are declared in JSON's words, as those of a pool are.
 
@@ -377,7 +377,7 @@ class Features:
             if isinstance(feature, OpenWords)
         }
 
-    def encode(self, visitor: Mapping[str, Any] | None = None) -> Visitor:
+    def encode(self, visitor: Mapping[str, object] | None = None) -> Visitor:
         """Return the place of each feature's value; a value of an open list is counted once.
 
         A feature that is missing, None or NaN is not known; so is a word outside a closed list.
@@ -397,7 +397,7 @@ class Features:
         return places
 
     def unknown_words(
-        self, visitor: Mapping[str, Any], places: Visitor
+        self, visitor: Mapping[str, object], places: Visitor
     ) -> Iterator[tuple[str, str, tuple[str, ...]]]:
         """Yield feature, value and known words for values outside a closed list of words."""
         for feature, start, place in zip(self.features, self.offsets, places, strict=True):
@@ -406,7 +406,7 @@ class Features:
                 if isinstance(value, str) and value and value not in (NOT_KNOWN, *feature.words):
                     yield feature.name, value, feature.words
 
-    def know(self, visitor: Mapping[str, Any]) -> KnownVisitor:
+    def know(self, visitor: Mapping[str, object]) -> KnownVisitor:
         """Return a caller's visitor with the words known now; nothing is counted."""
         if not visitor.keys() <= self._names:
             unknown = next(name for name in visitor if name not in self._names)
@@ -572,7 +572,7 @@ def _in_json(error: InvalidInput) -> InvalidInput:
 
 
 def declared_floors(
-    segment_floors: Mapping[str, Mapping[str, float]], declared: Mapping[str, Any]
+    segment_floors: Mapping[str, Mapping[str, float]], declared: Mapping[str, object]
 ) -> dict[str, dict[str, float]]:
     """Return the floors of segments by the labels of values, for features declared in JSON.
 

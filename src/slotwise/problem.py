@@ -184,7 +184,7 @@ class Rule:
             raise self.error("at_most", f"at most n_slots ({n_slots})", self.at_most)
 
 
-def _checked_rules(rules: Any, n_slots: int) -> tuple[Rule, ...]:
+def _checked_rules(rules: object, n_slots: int) -> tuple[Rule, ...]:
     """Return the rules; mappings, as files have them, become rules."""
     if isinstance(rules, str | Mapping | Rule) or not isinstance(rules, Iterable):
         raise InvalidInput.of("rules", "a list of rules", rules)
@@ -407,7 +407,7 @@ class Problem:
 
 
 def _segment_floor_places(
-    floors: Any, features: Features, n_slots: int
+    floors: object, features: Features, n_slots: int
 ) -> tuple[tuple[int, float], ...]:
     """Return floors with the places of their values; a word of an open list gets a place."""
     rule = "a mapping of features to mappings of values to clicks per page view"
@@ -434,7 +434,7 @@ def check_floor(name: str, floor: Any, n_slots: int) -> None:
         raise InvalidInput.of(name, f"at least 0 and below n_slots ({n_slots})", floor)
 
 
-def _checked_levels(levels: Any) -> tuple[str, ...]:
+def _checked_levels(levels: object) -> tuple[str, ...]:
     """Return the names of the levels; refuse equal ones and names with a colon or slash."""
     if isinstance(levels, str) or not isinstance(levels, Iterable) or not (levels := tuple(levels)):
         raise InvalidInput.of("levels", "the names of one level or more", levels)
@@ -447,7 +447,7 @@ def _checked_levels(levels: Any) -> tuple[str, ...]:
     return tuple(levels)
 
 
-def _by_level(name: str, given: Any, levels: tuple[str, ...]) -> Mapping[str, Any]:
+def _by_level(name: str, given: object, levels: tuple[str, ...]) -> Mapping[str, Any]:
     """Return a mapping whose keys are known levels."""
     if not isinstance(given, Mapping):
         raise InvalidInput.of(name, "a mapping from level to number", given)

@@ -220,7 +220,7 @@ def _simulated(question: Question, settings: EvaluationSettings, n_runs: int) ->
     }
 
 
-def _print_simulated(answer: dict[str, Any], as_json: bool) -> None:
+def _print_simulated(answer: dict[str, object], as_json: bool) -> None:
     if as_json:
         print(json.dumps(answer))
         return

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, cast
 
 import msgspec
 import typer
@@ -75,7 +75,9 @@ def serve_command(
     serve(settings, announce)
 
 
-def gather_settings(config: Path | None, flags: dict[str, Any], assignments: list[str]) -> Settings:
+def gather_settings(
+    config: Path | None, flags: dict[str, object], assignments: list[str]
+) -> Settings:
     """Merge file, environment and flags; the values of `--set` are read like TOML's."""
     for assignment in assignments:
         name, equals, value = assignment.partition("=")

@@ -82,7 +82,7 @@ def _play(selector: Selector, visitor: dict[str, str]) -> None:
 
 
 def _serve(
-    name: str, settings: dict[str, Any], features: dict[str, Any], learns_slots: bool
+    name: str, settings: dict[str, object], features: dict[str, object], learns_slots: bool
 ) -> None:
     try:
         from slotwise.service.records import PoolSettings
@@ -92,7 +92,7 @@ def _serve(
     serve_pool(pool, features, learns_slots)
 
 
-def serve_pool(pool: PoolSettings, features: dict[str, Any], learns_slots: bool) -> None:
+def serve_pool(pool: PoolSettings, features: dict[str, object], learns_slots: bool) -> None:
     """Compile what a service needs: make a small pool, decide, learn and report."""
     from msgspec.structs import replace
 

@@ -25,7 +25,7 @@ class VisitorRates(NamedTuple):
 
 
 @hot
-def arrive(world: Any, round_number: int, rng: np.random.Generator, visitor: Places) -> None:
+def arrive(world: object, round_number: int, rng: np.random.Generator, visitor: Places) -> None:
     """Leave the visitor as it is: all visitors are alike."""
 
 

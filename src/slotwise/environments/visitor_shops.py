@@ -168,7 +168,7 @@ class SegmentLinks(Environment):
         click_rate: ArrayLike,
         revenue_per_click: ArrayLike,
         shares: ArrayLike,
-        visitors: Sequence[Mapping[str, Any]] | None = None,
+        visitors: Sequence[Mapping[str, object]] | None = None,
         slot_weights: Sequence[float] | None = None,
     ) -> None:
         names = ("revenue_per_click", "click_rate")
@@ -309,7 +309,7 @@ def segments_of(
     shares: Sequence[float],
     spread: float,
     seed: int,
-    visitors: Sequence[Mapping[str, Any]] | None = None,
+    visitors: Sequence[Mapping[str, object]] | None = None,
     slot_weights: Sequence[float] | None = None,
 ) -> SegmentLinks:
     """Return links whose rates differ between segments: logits move by `spread` times a normal.

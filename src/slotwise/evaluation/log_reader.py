@@ -199,7 +199,7 @@ class LogChecks:
             self._one_currency(columns["currency"])
         return rows
 
-    def _probabilities(self, name: str, column: Any, n_rows: int, n_before: int) -> Floats:
+    def _probabilities(self, name: str, column: object, n_rows: int, n_before: int) -> Floats:
         if column is None:
             return np.zeros(n_rows)
         numbers = _numbers(column)
@@ -213,7 +213,7 @@ class LogChecks:
         self._refuse(name, ~is_good, rule, numbers, n_before)
         return np.minimum(numbers, 1.0)
 
-    def _revenue(self, column: Any, settled: NDArray[np.bool_], n_before: int) -> Floats:
+    def _revenue(self, column: object, settled: NDArray[np.bool_], n_before: int) -> Floats:
         revenue = _numbers(column)
         is_bad = settled & ~((revenue >= 0) & (revenue < np.inf))
         self._refuse("revenue", is_bad, "a finite number that is at least 0", revenue, n_before)

@@ -201,7 +201,7 @@ def average_pages(
     return average_probabilities(chooser, rng, n_draws)
 
 
-def has_learned(policy: Policy, state: Any) -> bool:
+def has_learned(policy: Policy, state: object) -> bool:
     """Return whether a state has learned anything about a link."""
     # counts of the pool as a whole may start above zero, because of a prior
     knowledge = policy.knowledge(state)
@@ -219,7 +219,7 @@ def set_open_views(player: Player, views: Floats, of_segments: Floats | None = N
     player.state = player.state  # what the policy derives from open views is recomputed
 
 
-def _copied(policy: Policy, problem: Problem, state: Any) -> Any:
+def _copied(policy: Policy, problem: Problem, state: object) -> Any:
     """Return a state that has learned the same and has open views of its own."""
     copied: Any = policy.restore(problem, policy.knowledge(state))
     if not hasattr(state, "open"):
@@ -231,7 +231,7 @@ def _copied(policy: Policy, problem: Problem, state: Any) -> Any:
     return copied
 
 
-def _n_floors(state: Any) -> int:
+def _n_floors(state: object) -> int:
     """Return the number of floors with a price in a state."""
     floors = getattr(state, "floors", None)
     return 0 if floors is None else len(floors.prices)

@@ -218,7 +218,7 @@ class Player:
     def state(self, state: Any) -> None:
         self._state = self._sharing(state)
 
-    def _sharing(self, state: Any) -> Any:
+    def _sharing(self, state: object) -> Any:
         """Return the state with the player's open views and slot weights."""
         state = with_slot_weights(state, self.slots.order)
         return self._with_open_views(state, self.open_views)
@@ -269,7 +269,7 @@ class Player:
 
     # Deciding
 
-    def encode(self, visitor: Mapping[str, Any] | None) -> Visitor:
+    def encode(self, visitor: Mapping[str, object] | None) -> Visitor:
         """Return what is known of a visitor as places of feature values."""
         if visitor is None and not self.features:
             return NOBODY
@@ -467,7 +467,7 @@ class Player:
             entries = self._entries or self._obtain_entries()
             entries.note_open.call(self._state, visitor, level, places, n_views)
 
-    def with_open_views(self, state: Any, problem: Problem, kept: Links) -> Any:
+    def with_open_views(self, state: object, problem: Problem, kept: Links) -> Any:
         """Return a state on some links, for example the rest of a page, with their open views."""
         open_views = new_open_views(problem)
         take_counts(open_views, self.open_views, kept)
@@ -655,7 +655,7 @@ class Player:
         return copied
 
     def _with(
-        self, form: Policy, problem: Problem, pool: LinkPool, state: Any, open_views: OpenLedger
+        self, form: Policy, problem: Problem, pool: LinkPool, state: object, open_views: OpenLedger
     ) -> Player:
         parts: Any = {"slots": self.slots, "open_views": open_views}
         player = Player(self.policy, form, problem, pool, state, **parts)
@@ -758,7 +758,7 @@ class Player:
         self.state = state
 
 
-def copied_state(state: Any) -> Any:
+def copied_state(state: object) -> Any:
     """Return a state that equals another one and shares no array with it."""
     if isinstance(state, np.ndarray):
         return state.copy()

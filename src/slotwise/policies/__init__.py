@@ -155,7 +155,7 @@ def setting_names(policy: type[Policy]) -> list[str]:
     return [field.name for field in dataclasses.fields(policy) if field.init]
 
 
-def make_policy(name: str, settings: Mapping[str, Any] | None = None) -> Policy:
+def make_policy(name: str, settings: Mapping[str, object] | None = None) -> Policy:
     """Return the policy called `name` with these settings.
 
     A name is that of a registered policy, that of an entry point `slotwise.policies` of an

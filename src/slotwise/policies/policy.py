@@ -93,7 +93,7 @@ class AtPrices(NamedTuple):
     page_within: Any
 
 
-def _nobody_seen(_state: Any) -> NDArray[np.int64]:
+def _nobody_seen(_state: object) -> NDArray[np.int64]:
     return NOBODY[None]
 
 
@@ -120,14 +120,14 @@ PARAMETERS = {
 
 
 @hot
-def rank_alike(state: Any, links: Links, worth: Floats) -> None:
+def rank_alike(state: object, links: Links, worth: Floats) -> None:
     """Write equal scores for all links of the page: their order is random."""
     for k in range(len(links)):
         worth[k] = 0.0
 
 
 @hot
-def ignore_open(state: Any, visitor: Visitor, level: int, links: Links, n_views: float) -> None:
+def ignore_open(state: object, visitor: Visitor, level: int, links: Links, n_views: float) -> None:
     """Ignore page views whose feedback is open."""
 
 
@@ -269,7 +269,7 @@ class Policy:
     certain given the draw. Without it `choose` gets None, because unpacking a generator takes
     longer than choosing a page."""
 
-    def __init_subclass__(cls, **options: Any) -> None:
+    def __init_subclass__(cls, **options: object) -> None:
         """Refuse methods with other parameters than the contract's."""
         super().__init_subclass__(**options)
         if any(is_dispatcher(getattr(cls, name, None)) for name in PARAMETERS):
@@ -287,7 +287,7 @@ class Policy:
                 "`samples: ClassVar[bool] = True`"
             )
 
-    def __new__(cls, *_: Any, **__: Any) -> Self:
+    def __new__(cls, *_: object, **__: object) -> Self:
         """Refuse a policy that lacks a part of the contract."""
         for name in ("name", "start", "choose", "learn"):
             if getattr(cls, name, None) is getattr(Policy, name, None):
@@ -344,7 +344,7 @@ def rng_of_choice(policy: type[Policy] | Policy, rng: np.random.Generator) -> An
     return rng if policy.samples else None
 
 
-def visitors_seen(policy: Policy, state: Any) -> NDArray[np.int64]:
+def visitors_seen(policy: Policy, state: object) -> NDArray[np.int64]:
     """Return visitors like those a state has seen, a row each.
 
     One without known features for policies that do not distinguish visitors.
@@ -352,7 +352,7 @@ def visitors_seen(policy: Policy, state: Any) -> NDArray[np.int64]:
     return NOBODY[None] if policy.for_visitors is None else policy.for_visitors.seen(state)
 
 
-def moved_links(policy: Policy, state: Any, kept: Links) -> Knowledge:
+def moved_links(policy: Policy, state: object, kept: Links) -> Knowledge:
     """Return the knowledge for other links; `kept[i]` is the old place of link i or -1.
 
     Links that join start with zeros.
@@ -370,7 +370,7 @@ KEEP_RATES = "con-ucb keeps floors on conditional rates"
 WEIGH_LEVELS = "con-ucb, lexp and paced-bayes weigh levels"
 
 
-def is_own(function: Any) -> bool:
+def is_own(function: object) -> bool:
     """Return whether a function of a policy is slotwise's own, not another package's."""
     module: str = getattr(function, "py_func", function).__module__
     return module.partition(".")[0] == "slotwise"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,11 +31,11 @@ class Rest(NamedTuple):
 
 def rest_of_page(
     policy: Policy,
-    state: Any,
+    state: object,
     problem: Problem,
     rest: Rest,
     rates: Floats,
-    page_of: Callable[[Any, Problem], Floats],
+    page_of: Callable[[object, Problem], Floats],
 ) -> Floats:
     """Return the probabilities of the free links on the slots that pins leave.
 

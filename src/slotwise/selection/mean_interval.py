@@ -104,7 +104,7 @@ def least_sum(above: float, spread: float, reach: float, most: float, alpha: flo
     return float(least_sums(np.array(above), np.array(spread), np.array(reach), most, alpha))
 
 
-def least_sums(above: Floats, spread: Floats, reach: Floats, most: float, alpha: Any) -> Floats:
+def least_sums(above: Floats, spread: Floats, reach: Floats, most: float, alpha: object) -> Floats:
     """Return the bound of `least_sum` for each entry; it misses with its `alpha`."""
     largest = MOST_LOST / np.maximum(reach, MOST_LOST * most / LARGEST_BET)
     bets = largest[..., None] * _HALVES

@@ -217,7 +217,7 @@ class PromiseEvidence:
         return {"format": 1, "sums": self.sums.tolist()}
 
     @classmethod
-    def restore(cls, plain: Any) -> PromiseEvidence:
+    def restore(cls, plain: object) -> PromiseEvidence:
         """Return the evidence that `plain` or `sums` were made of; raises `ValueError`."""
         if isinstance(plain, dict):
             if plain.get("format") != 1:

@@ -6,7 +6,6 @@ import math
 import warnings
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -220,7 +219,7 @@ class UnknownWords:
     def __init__(self) -> None:
         self.n = 0
 
-    def note(self, features: Features, visitor: Mapping[str, Any], places: Places) -> None:
+    def note(self, features: Features, visitor: Mapping[str, object], places: Places) -> None:
         """Count the unknown words of a visitor that is encoded as `places`."""
         for name, value, known in features.unknown_words(visitor, places):
             self.n += 1

@@ -90,7 +90,7 @@ def checked_slot_weights(weights: Any, n_slots: int) -> Any:
 
 
 def by_level(
-    names: Sequence[str], clicks: Any, revenue: Any, levels: Mapping[str, Any]
+    names: Sequence[str], clicks: object, revenue: object, levels: Mapping[str, object]
 ) -> dict[int, Any]:
     """Return the feedback that was given, by the number of its level."""
     given = {"clicks": clicks, "revenue": revenue, **levels}

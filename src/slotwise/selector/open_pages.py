@@ -80,7 +80,7 @@ class OpenPage:
         chosen = tuple(chances[link] for link in order)
         return replace(self, shown=order, probabilities=chosen, is_in_random_order=False)
 
-    def with_feedback(self, given: Mapping[int, Any]) -> OpenPage:
+    def with_feedback(self, given: Mapping[int, object]) -> OpenPage:
         """Return the page with feedback for some levels, or itself if nothing is new."""
         outcomes = list(self.outcomes)
         is_new = False
@@ -96,7 +96,7 @@ class OpenPage:
         own = self.group, self.share
         return OpenPage(*page, tuple(outcomes), self.visitor, self.is_in_random_order, *own)
 
-    def _added(self, level: int, feedback: Any) -> Outcome:
+    def _added(self, level: int, feedback: object) -> Outcome:
         """Return what is known of a level with this feedback.
 
         Links that reached a level add up while the page is open. Revenue is recorded once: another
@@ -138,7 +138,7 @@ class OpenPage:
                 raise InvalidFeedback(f"`{name}` must be links shown on the page, got {link!r}")
         return reached
 
-    def _money(self, name: str, given: Any) -> Outcome:
+    def _money(self, name: str, given: object) -> Outcome:
         """Return what each link earned, without those that earned nothing."""
         if not isinstance(given, Mapping):
             raise _no_mapping(name, "money", given)

@@ -115,7 +115,7 @@ class Selector(Generic[AnyLink]):
         max_revenue: float = 1.0,
         max_open_pages: int = 1_000_000,
         explore: float = 0.0,
-        features: Mapping[str, Any] | Features | None = None,
+        features: Mapping[str, object] | Features | None = None,
         slot_weights: Sequence[float] | str | None = LEARN,
         segment_floors: Mapping[str, Mapping[Any, float]] | None = None,
         rules: Sequence[Rule] = (),
@@ -207,7 +207,7 @@ class Selector(Generic[AnyLink]):
         exclude: Iterable[Link] = NO_LINKS,
         pin: Iterable[Link] = NO_LINKS,
         *,
-        visitor: Mapping[str, Any] | None = None,
+        visitor: Mapping[str, object] | None = None,
         visitor_key: str | None = None,
     ) -> Decision[AnyLink]:
         """Choose the links of one page, for a visitor with these features.
@@ -289,7 +289,7 @@ class Selector(Generic[AnyLink]):
         revenue: Mapping[Any, float] | None = None,
         *,
         shown: Sequence[Link] | None = None,
-        **levels: Any,
+        **levels: object,
     ) -> None:
         """Record feedback for a page, given as the `Decision` or its id.
 
@@ -359,7 +359,7 @@ class Selector(Generic[AnyLink]):
         views: Mapping[Any, int],
         clicks: Mapping[Any, int] | None = None,
         revenue: Mapping[Any, float] | None = None,
-        **levels: Any,
+        **levels: object,
     ) -> None:
         """Learn from many page views at once, given as counts per link.
 

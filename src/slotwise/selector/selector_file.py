@@ -63,7 +63,7 @@ def link_from_json(value: Any) -> Link:
     return value  # type: ignore[no-any-return]
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """Return a numpy number among a policy's settings as JSON can write it."""
     if isinstance(value, np.generic):
         return value.item()

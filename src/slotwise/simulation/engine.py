@@ -196,8 +196,8 @@ def playing(
     """Return the loop that plays the rounds of a policy in an environment."""
 
     def play(
-        state: Any,
-        world: Any,
+        state: object,
+        world: object,
         buffers: RunBuffers,
         first_round: int,
         visitors: np.random.Generator,

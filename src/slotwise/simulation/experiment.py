@@ -96,7 +96,7 @@ def environment_fingerprint(environment: Environment, n_rounds: int) -> str:
     return digest.hexdigest()[:LENGTH]
 
 
-def sources_fingerprint(*parts: Any) -> str:
+def sources_fingerprint(*parts: object) -> str:
     """Return a digest of the sources of classes and functions that are not slotwise's own.
 
     It covers every file that can be reached from theirs. Where one is not in a file, as in a
@@ -111,7 +111,7 @@ def _with_inner(environment: Environment) -> list[type]:
     return [type(environment), *(kind for one in inner for kind in _with_inner(one))]
 
 
-def _leaves(value: Any) -> Iterable[Any]:
+def _leaves(value: object) -> Iterable[Any]:
     """Yield the arrays and numbers inside tuples of tuples."""
     if isinstance(value, tuple):
         for part in value:
@@ -252,10 +252,10 @@ class Experiment:
         return config
 
 
-def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+def _plain(settings: Mapping[str, object]) -> dict[str, Any]:
     """Return settings as JSON types; other objects become their `repr`."""
 
-    def plain(value: Any) -> Any:
+    def plain(value: object) -> Any:
         if isinstance(value, np.ndarray | np.generic):
             return value.tolist()
         if isinstance(value, list | tuple):
@@ -290,7 +290,7 @@ def current_commit() -> str | None:
 
 def label_policies(
     policies: Iterable[Policy | str] | Mapping[str, Policy | str],
-    usual: Mapping[str, Any] = NO_SETTINGS,
+    usual: Mapping[str, object] = NO_SETTINGS,
 ) -> dict[str, Policy]:
     """Return policies by label: the labels of a mapping, or the names of the policies.
 
@@ -312,7 +312,7 @@ def label_policies(
     return labelled
 
 
-def _made(policy: Policy | str, usual: Mapping[str, Any]) -> Policy:
+def _made(policy: Policy | str, usual: Mapping[str, object]) -> Policy:
     made: Policy | str = policy
     if isinstance(policy, str):
         known = setting_names(policy_class(policy))

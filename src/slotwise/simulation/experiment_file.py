@@ -43,7 +43,7 @@ EnvironmentSection = Annotated[
 ORACLE = "oracle"
 
 
-def _number(value: Any) -> Any:
+def _number(value: object) -> Any:
     """Read "1/72" as a number, so that files can state fractions as the paper does."""
     if isinstance(value, str) and "/" in value:
         try:
@@ -236,7 +236,9 @@ class _Blamed(InvalidConfig):
     """An error that already names its file and key."""
 
 
-def load_experiment(path: str | Path, changes: Mapping[str, Any] | None = None) -> ExperimentFile:
+def load_experiment(
+    path: str | Path, changes: Mapping[str, object] | None = None
+) -> ExperimentFile:
     """Read an experiment file; `changes` replace keys, as command-line options do."""
     path = Path(path)
     try:

@@ -48,7 +48,7 @@ def tidy_columns(rounds: Whole, totals: Totals) -> dict[str, Any]:
     return columns
 
 
-def write(path: Path, config: Mapping[str, Any], rounds: Whole, totals: Totals) -> None:
+def write(path: Path, config: Mapping[str, object], rounds: Whole, totals: Totals) -> None:
     """Write a results file under a temporary name, then rename it in one step."""
     table = imported("polars", "a table of results").DataFrame(tidy_columns(rounds, totals))
     metadata = {FORMAT_KEY: str(FORMAT), CONFIG_KEY: json.dumps(dict(config))}

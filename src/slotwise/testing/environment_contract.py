@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 import math
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -33,7 +33,9 @@ class EnvironmentContract:
     def make_environment(self) -> Environment:
         raise NotImplementedError
 
-    def serve(self, environment: Environment, world: Any, n_rounds: int, seed: int = 1) -> Floats:
+    def serve(
+        self, environment: Environment, world: object, n_rounds: int, seed: int = 1
+    ) -> Floats:
         """Show all links in every round; return the outcomes by round, level and link."""
         rng = np.random.default_rng(seed)
         shown = np.arange(environment.n_links)

@@ -194,7 +194,9 @@ def _page(entry: Loader, options: dict[str, Any]) -> PageSetting:
     return PageSetting(**options)
 
 
-def _checked(dataset: str, options: dict[str, object], known: Mapping[str, Any]) -> dict[str, Any]:
+def _checked(
+    dataset: str, options: dict[str, object], known: Mapping[str, object]
+) -> dict[str, Any]:
     """Return `options` after checking that each is known and of its type."""
     for option, value in options.items():
         if option not in known:
