@@ -16,7 +16,8 @@ from slotwise.environments import (
     IntervalLinks,
     LateFeedback,
 )
-from slotwise.errors import InvalidConfig, MissingData, UnknownName
+from slotwise.environments.datasets import load_dataset
+from slotwise.errors import InvalidConfig, InvalidInput, MissingData, UnknownName
 from slotwise.policies import ConUCB, FixedMix
 from slotwise.selection import Solution, solve
 from slotwise.simulation import (
@@ -401,3 +402,13 @@ def test_an_experiment_names_its_own_table_next_to_it(write: Path, tmp_path: Pat
     write.write_text(write.read_text().replace("links.csv", "no.csv"))
     with pytest.raises(InvalidConfig, match=r"`data`: no file or folder at .*no\.csv"):
         load_experiment(write).experiment()
+    with pytest.raises(InvalidInput, match=r"`data` must be a file or folder that exists"):
+        load_experiment(write).experiment(tmp_path / "no.csv")
+    write.write_text(
+        write.read_text().replace('data = "no.csv"', 'options = { file = "other.csv" }')
+    )
+    message = r"`data` must be the path of your own CSV.*; name it in this file or with --data"
+    with pytest.raises(InvalidConfig, match=message):
+        load_experiment(write).experiment()
+    with pytest.raises(MissingData, match=r"`directory` must be a file or folder that exists"):
+        load_dataset("rates", tmp_path / "no.csv", n_slots=2, click_floor=0.6)

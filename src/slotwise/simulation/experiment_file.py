@@ -13,8 +13,8 @@ from typing import Annotated, Any, get_args
 import pydantic
 
 from slotwise.environments import Environment
-from slotwise.environments.datasets import Dataset, LookAlike, find_dataset, load_dataset
-from slotwise.errors import InvalidConfig, MissingData, SlotwiseError, did_you_mean
+from slotwise.environments.datasets import Dataset, Loader, LookAlike, find_dataset, load_dataset
+from slotwise.errors import InvalidConfig, InvalidInput, MissingData, SlotwiseError, did_you_mean
 from slotwise.player.link_pool import LinkPool
 from slotwise.player.rules_in_force import check_links
 from slotwise.policies import FixedMix, Policy, make_policy, policy_class, setting_names
@@ -114,6 +114,8 @@ class ExperimentFile(Section):
             directory = self._path.parent / self.data
             if not directory.exists():
                 raise InvalidConfig(f"{self._path}: `data`: no file or folder at {directory}")
+        elif directory is not None and not directory.exists():
+            raise InvalidInput.of("data", "a file or folder that exists", str(directory))
         with self._blaming("dataset"):
             data = self._load(directory)
         with self._blaming("environment"):
@@ -147,8 +149,11 @@ class ExperimentFile(Section):
             except MissingData as missing:
                 note = f"look-alike used instead of {self.original}: {missing}"
                 return self._with_page(load_dataset(self.dataset, **options), note)
-        is_built_in = isinstance(find_dataset(self.dataset), LookAlike)
-        files = None if is_built_in else directory
+        entry = find_dataset(self.dataset)
+        if isinstance(entry, Loader) and directory is None:
+            rule = f"the path of {entry.origin}"
+            raise InvalidInput.of("data", rule, None, "name it in this file or with --data")
+        files = None if isinstance(entry, LookAlike) else directory
         return self._with_page(load_dataset(self.dataset, files, **options))
 
     @property

@@ -159,6 +159,8 @@ SUFFIXES = (".csv", ".tsv", ".parquet")
 
 def find_table(path: Path, file: str | None, origin: str) -> SourceFile:
     """Return the table at `path`: the file itself, `file` in a folder, or a folder's only one."""
+    if not path.exists():
+        raise MissingData(f"`directory` must be a file or folder that exists, got {str(path)!r}")
     if not path.is_file() and file is None:
         tables = [one for one in sorted(path.glob("*")) if one.suffix in SUFFIXES]
         if len(tables) != 1:
