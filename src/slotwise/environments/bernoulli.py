@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from slotwise.arrays import Floats, Places
 from slotwise.compile import hot, inner
-from slotwise.environments.environment import Environment
+from slotwise.environments.environment import Environment, Serve
 from slotwise.errors import InvalidInput
 from slotwise.problem import TWO_LEVELS
 from slotwise.selection.solve import check_rates
@@ -107,7 +107,7 @@ class BernoulliLevels(Environment):
     rates_given_last: ArrayLike
     levels: tuple[str, ...] = TWO_LEVELS
 
-    serve: ClassVar[Any] = staticmethod(serve)
+    serve: ClassVar[Serve] = staticmethod(serve)
 
     def __post_init__(self) -> None:
         rows = tuple(np.asarray(self.rates_given_last, dtype=np.float64))
@@ -147,7 +147,7 @@ class IntervalLinks(BernoulliLinks):
     100
     """
 
-    serve: ClassVar[Any] = staticmethod(serve_interval)
+    serve: ClassVar[Serve] = staticmethod(serve_interval)
 
     def __init__(
         self, click_rate: ArrayLike, revenue_per_click: ArrayLike, views_per_round: int
@@ -224,7 +224,7 @@ class BetaRevenueLinks(BernoulliLinks):
     [0.125]
     """
 
-    serve: ClassVar[Any] = staticmethod(serve_beta)
+    serve: ClassVar[Serve] = staticmethod(serve_beta)
 
     def __init__(
         self, click_rate: ArrayLike, revenue_per_click: ArrayLike, concentration: float = 4.0
@@ -253,7 +253,7 @@ class FixedPriceLinks(BernoulliLinks):
     [0.1]
     """
 
-    serve: ClassVar[Any] = staticmethod(serve_price)
+    serve: ClassVar[Serve] = staticmethod(serve_price)
 
     def __init__(self, click_rate: ArrayLike, sale_rate: ArrayLike, price: ArrayLike) -> None:
         sales = check_rates("sale_rate", sale_rate)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from slotwise.arrays import Floats, Places
 from slotwise.compile import hot
 from slotwise.environments.bernoulli import BernoulliLinks
-from slotwise.environments.environment import Environment, VisitorRates
+from slotwise.environments.environment import Environment, Serve, VisitorRates
 from slotwise.errors import InvalidInput
 
 
@@ -57,7 +57,7 @@ class DriftingLinks(Environment):
     [0.4, 0.4]
     """
 
-    serve: ClassVar[Any] = staticmethod(serve)
+    serve: ClassVar[Serve] = staticmethod(serve)
 
     def __init__(self, stations: Sequence[BernoulliLinks]) -> None:
         if len(stations) < 2:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
@@ -22,6 +22,31 @@ class VisitorRates(NamedTuple):
     places: Places
     shares: Floats
     rates: Floats
+
+
+class Arrive(Protocol):
+    """The type of `arrive`; only the environment knows the type of its world."""
+
+    def __call__(
+        self, world: Any, round_number: int, rng: np.random.Generator, visitor: Places, /
+    ) -> None:
+        """Write a visitor."""
+
+
+class Serve(Protocol):
+    """The type of `serve`."""
+
+    def __call__(
+        self,
+        world: Any,
+        round_number: int,
+        visitor: Places,
+        shown: Places,
+        rng: np.random.Generator,
+        outcomes: Floats,
+        /,
+    ) -> None:
+        """Write the outcomes of a round."""
 
 
 @hot
@@ -48,8 +73,8 @@ class Environment:
     changed by serving.
     """
 
-    arrive: ClassVar[Any] = staticmethod(arrive)
-    serve: ClassVar[Callable[[Any, int, Places, Places, np.random.Generator, Floats], None]]
+    arrive: ClassVar[Arrive] = staticmethod(arrive)
+    serve: ClassVar[Serve]
     levels: tuple[str, ...] = ("click", "revenue")
     views_per_round: int = 1
     delays: tuple[int, ...] = (0, 0)

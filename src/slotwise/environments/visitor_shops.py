@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from slotwise.arrays import Floats, Places
 from slotwise.compile import hot
-from slotwise.environments.environment import Environment, VisitorRates
+from slotwise.environments.environment import Arrive, Environment, Serve, VisitorRates
 from slotwise.errors import InvalidInput
 from slotwise.features import Features
 from slotwise.problem import check_slot_weights, is_finite_number
@@ -160,8 +160,8 @@ class SegmentLinks(Environment):
     ([0.325, 0.125], (2,))
     """
 
-    arrive: ClassVar[Any] = staticmethod(arrive_segment)
-    serve: ClassVar[Any] = staticmethod(serve_segment)
+    arrive: ClassVar[Arrive] = staticmethod(arrive_segment)
+    serve: ClassVar[Serve] = staticmethod(serve_segment)
 
     def __init__(
         self,
@@ -221,8 +221,8 @@ class LogisticLinks(Environment):
     [[0.731, 0.5], [0.269, 0.5]]
     """
 
-    arrive: ClassVar[Any] = staticmethod(arrive_logistic)
-    serve: ClassVar[Any] = staticmethod(serve_logistic)
+    arrive: ClassVar[Arrive] = staticmethod(arrive_logistic)
+    serve: ClassVar[Serve] = staticmethod(serve_logistic)
 
     def __init__(
         self,

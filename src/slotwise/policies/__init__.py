@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
 
 from slotwise.compile import compiled
 from slotwise.errors import InvalidInput, UnknownName, did_you_mean
@@ -110,7 +109,7 @@ def default_policy(horizon: int | None = None) -> Policy:
     return PacedBayes(horizon=horizon)
 
 
-def policy_settings(policy: Policy) -> dict[str, Any]:
+def policy_settings(policy: Policy) -> dict[str, object]:
     """Return the settings of a policy by name, as plain values.
 
     >>> policy_settings(LExp(horizon=100))

@@ -14,13 +14,18 @@ from slotwise.errors import InvalidInput
 from slotwise.policies.con_ucb_floors import ConUCBFloors
 from slotwise.policies.open_views import OpenLedger, count_open, new_open_views
 from slotwise.policies.policy import (
+    Choose,
+    ChooseWithin,
     Counts,
     Estimates,
     Floats,
     Knowledge,
+    Learn,
     LinkFeedback,
     Links,
+    NoteOpen,
     Policy,
+    Rank,
     State,
     Visitor,
     add_counts,
@@ -201,11 +206,11 @@ class ConUCB(ConUCBFloors):
 
     deficit_feedback: bool = False
 
-    choose: ClassVar[Any] = staticmethod(choose)
-    learn: ClassVar[Any] = staticmethod(learn)
-    rank: ClassVar[Any] = staticmethod(rank)
-    note_open: ClassVar[Any] = staticmethod(note_open)
-    choose_within: ClassVar[Any] = staticmethod(choose_within)
+    choose: ClassVar[Choose] = staticmethod(choose)
+    learn: ClassVar[Learn] = staticmethod(learn)
+    rank: ClassVar[Rank] = staticmethod(rank)
+    note_open: ClassVar[NoteOpen] = staticmethod(note_open)
+    choose_within: ClassVar[ChooseWithin] = staticmethod(choose_within)
 
     def for_problem(self, problem: Problem) -> Policy:
         """Return this policy for a click floor alone, otherwise Con-UCB for several floors."""

@@ -18,12 +18,16 @@ from slotwise.compile import hot
 from slotwise.errors import InvalidInput
 from slotwise.policies.open_views import OpenLedger, count_open, new_open_views
 from slotwise.policies.policy import (
+    Choose,
     CountingPolicy,
     Counts,
     Estimates,
     Floats,
+    Learn,
     LinkFeedback,
     Links,
+    NoteOpen,
+    Rank,
     State,
     Visitor,
     add_counts,
@@ -152,10 +156,10 @@ class ConUCBFloors(CountingPolicy):
     gamma_scale: float = 1.0
 
     name: ClassVar[str] = "con-ucb"
-    choose: ClassVar[Any] = staticmethod(choose)
-    learn: ClassVar[Any] = staticmethod(learn)
-    rank: ClassVar[Any] = staticmethod(rank)
-    note_open: ClassVar[Any] = staticmethod(note_open)
+    choose: ClassVar[Choose] = staticmethod(choose)
+    learn: ClassVar[Learn] = staticmethod(learn)
+    rank: ClassVar[Rank] = staticmethod(rank)
+    note_open: ClassVar[NoteOpen] = staticmethod(note_open)
 
     def __post_init__(self) -> None:
         if not 0 < self.failure_probability < 1:

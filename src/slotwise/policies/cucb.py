@@ -10,12 +10,16 @@ import numpy as np
 
 from slotwise.compile import hot
 from slotwise.policies.policy import (
+    Choose,
+    ChooseWithin,
     CountingPolicy,
     Counts,
     Floats,
     Knowledge,
+    Learn,
     LinkFeedback,
     Links,
+    Rank,
     State,
     Visitor,
     add_counts,
@@ -106,10 +110,10 @@ class CUCB(CountingPolicy):
     """
 
     name: ClassVar[str] = "cucb"
-    choose: ClassVar[Any] = staticmethod(choose)
-    learn: ClassVar[Any] = staticmethod(learn)
-    rank: ClassVar[Any] = staticmethod(rank)
-    choose_within: ClassVar[Any] = staticmethod(by_scores(choose, rank))
+    choose: ClassVar[Choose] = staticmethod(choose)
+    learn: ClassVar[Learn] = staticmethod(learn)
+    rank: ClassVar[Rank] = staticmethod(rank)
+    choose_within: ClassVar[ChooseWithin] = staticmethod(by_scores(choose, rank))
     keeps_floor: ClassVar[bool] = False
 
     def start(self, problem: Problem) -> CUCBState:

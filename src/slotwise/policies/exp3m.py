@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from slotwise.compile import hot
 from slotwise.policies.exponential_weights import (
@@ -15,6 +15,7 @@ from slotwise.policies.exponential_weights import (
     raise_weight,
 )
 from slotwise.policies.policy import (
+    Learn,
     LinkFeedback,
     Visitor,
     require_horizon,
@@ -74,7 +75,7 @@ class Exp3M(WeightsPolicy):
     horizon: int | None = None
 
     name: ClassVar[str] = "exp3-m"
-    learn: ClassVar[Any] = staticmethod(learn)
+    learn: ClassVar[Learn] = staticmethod(learn)
     keeps_floor: ClassVar[bool] = False
 
     def start(self, problem: Problem) -> Exp3MState:

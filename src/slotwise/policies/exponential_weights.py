@@ -22,11 +22,13 @@ import numpy as np
 from slotwise.compile import hot, int64, switching
 from slotwise.compile.decorators import LANES
 from slotwise.policies.policy import (
+    Choose,
     Feedback,
     Floats,
     Knowledge,
     Links,
     Policy,
+    Rank,
     Visitor,
     moved_links,
 )
@@ -137,11 +139,11 @@ class WeightsPolicy(Policy):
     Its state has `weights`, `mix` and a `rule` with the numbers `n_slots` and `exploration`.
     """
 
-    choose: ClassVar[Any] = staticmethod(choose)
-    rank: ClassVar[Any] = staticmethod(rank)
+    choose: ClassVar[Choose] = staticmethod(choose)
+    rank: ClassVar[Rank] = staticmethod(rank)
 
     per_link: ClassVar[frozenset[str]] = frozenset({"log_weights"})
-    needs: ClassVar[Any] = Feedback.PAGES
+    needs: ClassVar[Feedback] = Feedback.PAGES
 
     def knowledge(self, state: Any) -> Knowledge:
         """Return the log-weights."""

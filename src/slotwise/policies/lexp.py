@@ -22,6 +22,7 @@ from slotwise.policies.policy import (
     Feedback,
     Floats,
     Knowledge,
+    Learn,
     LinkFeedback,
     Links,
     Visitor,
@@ -117,8 +118,8 @@ class LExp(WeightsPolicy):
     parameters: str = "closed-form"
 
     name: ClassVar[str] = "lexp"
-    learn: ClassVar[Any] = staticmethod(learn)
-    needs: ClassVar[Any] = Feedback.PAGES_IN_ORDER
+    learn: ClassVar[Learn] = staticmethod(learn)
+    needs: ClassVar[Feedback] = Feedback.PAGES_IN_ORDER
 
     def __post_init__(self) -> None:
         if self.parameters not in ("closed-form", "theta"):

@@ -69,13 +69,18 @@ from slotwise.policies.open_views import (
 from slotwise.policies.policy import (
     NOBODY,
     AtPrices,
+    Choose,
+    ChooseWithin,
     Debt,
     Feedback,
     Floats,
     Knowledge,
+    Learn,
     LinkFeedback,
     Links,
+    NoteOpen,
     Policy,
+    Rank,
     ReadsVisitors,
     State,
     Visitor,
@@ -634,13 +639,13 @@ class PacedBayes(Policy):
     horizon: int | None = None
 
     name: ClassVar[str] = "paced-bayes"
-    choose: ClassVar[Any] = staticmethod(choose)
-    learn: ClassVar[Any] = staticmethod(learn)
-    choose_within: ClassVar[Any] = staticmethod(choose_within)
-    rank: ClassVar[Any] = staticmethod(rank)
-    note_open: ClassVar[Any] = staticmethod(note_open)
+    choose: ClassVar[Choose] = staticmethod(choose)
+    learn: ClassVar[Learn] = staticmethod(learn)
+    choose_within: ClassVar[ChooseWithin] = staticmethod(choose_within)
+    rank: ClassVar[Rank] = staticmethod(rank)
+    note_open: ClassVar[NoteOpen] = staticmethod(note_open)
     at_prices: ClassVar[AtPrices | None] = AtPrices(page_at, page_within_at)
-    needs: ClassVar[Any] = Feedback.COUNTS_IN_ORDER
+    needs: ClassVar[Feedback] = Feedback.COUNTS_IN_ORDER
     debt: ClassVar[Debt] = Debt.BALANCE
     for_visitors: ClassVar[ReadsVisitors | None] = ReadsVisitors(_visitors_seen, _merge_value)
     per_link: ClassVar[frozenset[str]] = frozenset(

@@ -20,6 +20,7 @@ from slotwise.compile import hot, is_dispatcher, support_numba, switching
 from slotwise.errors import InvalidInput
 from slotwise.problem import Problem, whole_number
 from slotwise.selection.mix import Mix, dense_probabilities, is_lawful
+from slotwise.selection.page_rules import PageRules
 
 Knowledge = dict[str, Floats]
 Visitor = NDArray[np.int64]
@@ -131,6 +132,45 @@ def ignore_open(state: object, visitor: Visitor, level: int, links: Links, n_vie
     """Ignore page views whose feedback is open."""
 
 
+class Choose(Protocol):
+    """The type of `choose`; here and below only the policy knows the type of its state."""
+
+    def __call__(self, state: Any, visitor: Visitor, rng: np.random.Generator, /) -> None:
+        """Write the probabilities for a visitor into `state.mix`."""
+
+
+class Learn(Protocol):
+    """The type of `learn`."""
+
+    def __call__(self, state: Any, visitor: Visitor, level: int, news: LinkFeedback, /) -> None:
+        """Learn the feedback of one level."""
+
+
+class Rank(Protocol):
+    """The type of `rank`."""
+
+    def __call__(self, state: Any, links: Links, worth: Floats, /) -> None:
+        """Write the scores of links."""
+
+
+class NoteOpen(Protocol):
+    """The type of `note_open`."""
+
+    def __call__(
+        self, state: Any, visitor: Visitor, level: int, links: Links, n_views: float, /
+    ) -> None:
+        """Add page views to the open ones, or remove them with `-n_views`."""
+
+
+class ChooseWithin(Protocol):
+    """The type of `choose_within`."""
+
+    def __call__(
+        self, state: Any, visitor: Visitor, rng: np.random.Generator, rules: PageRules, /
+    ) -> None:
+        """Write a page within the rules to their `probabilities`."""
+
+
 def _parameters(function: Any) -> list[str] | None:
     """Return the names of a function's parameters; None if their number is variable."""
     function = getattr(function, "__func__", function)
@@ -238,13 +278,11 @@ class Policy:
     """
 
     name: ClassVar[str]
-    choose: ClassVar[Callable[[Any, Visitor, np.random.Generator], None]]
-    learn: ClassVar[Callable[[Any, Visitor, int, LinkFeedback], None]]
-    rank: ClassVar[Callable[[Any, Links, Floats], None]] = staticmethod(rank_alike)
-    note_open: ClassVar[Callable[[Any, Visitor, int, Links, float], None]] = staticmethod(
-        ignore_open
-    )
-    choose_within: ClassVar[Any] = None
+    choose: ClassVar[Choose]
+    learn: ClassVar[Learn]
+    rank: ClassVar[Rank] = staticmethod(rank_alike)
+    note_open: ClassVar[NoteOpen] = staticmethod(ignore_open)
+    choose_within: ClassVar[ChooseWithin | None] = None
     """`choose_within(state, visitor, rng, rules)`, for a policy that solves a program of its own:
     it writes a page within the `PageRules` to their `probabilities`. A policy that takes the links
     with the highest scores of `rank` uses `within_rules.by_scores`. Without it,
@@ -252,7 +290,7 @@ class Policy:
     at_prices: ClassVar[AtPrices | None] = None
     """For a policy whose pages depend on prices of the floors: its pages at given prices, so that a
     version can store prices instead of a page for every visitor."""
-    needs: ClassVar[Any] = Feedback.COUNTS
+    needs: ClassVar[Feedback] = Feedback.COUNTS
     """The `Feedback` it needs."""
     per_link: ClassVar[frozenset[str]] = frozenset()
     """Names of the knowledge whose last axis has one entry per link."""

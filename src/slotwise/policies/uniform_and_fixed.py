@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from slotwise.compile import hot
 from slotwise.errors import InvalidInput
 from slotwise.policies.policy import (
+    Choose,
     CountingPolicy,
     Counts,
+    Learn,
     LinkFeedback,
     Visitor,
     new_counts,
@@ -52,8 +54,8 @@ class Uniform(CountingPolicy):
     """
 
     name: ClassVar[str] = "uniform"
-    choose: ClassVar[Any] = staticmethod(choose)
-    learn: ClassVar[Any] = staticmethod(learn)
+    choose: ClassVar[Choose] = staticmethod(choose)
+    learn: ClassVar[Learn] = staticmethod(learn)
     keeps_floor: ClassVar[bool] = False
 
     def start(self, problem: Problem) -> UniformState:
@@ -80,8 +82,8 @@ class FixedMix(CountingPolicy):
     probabilities: Sequence[float]
 
     name: ClassVar[str] = "fixed-mix"
-    choose: ClassVar[Any] = staticmethod(choose)
-    learn: ClassVar[Any] = staticmethod(learn)
+    choose: ClassVar[Choose] = staticmethod(choose)
+    learn: ClassVar[Learn] = staticmethod(learn)
     keeps_floor: ClassVar[bool] = False
 
     def __post_init__(self) -> None:

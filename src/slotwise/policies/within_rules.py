@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from slotwise.compile import hot, inner, loop_maker
-from slotwise.policies.policy import Floats, Policy, Visitor
+from slotwise.policies.policy import Choose, ChooseWithin, Floats, Policy, Rank, State, Visitor
 from slotwise.selection.mix import Mix, add_page
 from slotwise.selection.page_rules import PageRules
 from slotwise.selection.page_within_rules import best_within, project_within
@@ -35,11 +35,11 @@ def _boost(rules: PageRules, scores: Floats) -> None:
 
 
 @loop_maker
-def by_scores(choose: Any, rank: Any) -> Any:
+def by_scores(choose: Choose, rank: Rank) -> ChooseWithin:
     """Return a `choose_within`: the best page within the rules at the scores of `rank`."""
 
     def choose_within(
-        state: Any, visitor: Visitor, rng: np.random.Generator, rules: PageRules
+        state: State, visitor: Visitor, rng: np.random.Generator, rules: PageRules
     ) -> None:
         choose(state, visitor, rng)
         rank(state, rules.every_link, rules.worth)
@@ -50,9 +50,9 @@ def by_scores(choose: Any, rank: Any) -> Any:
 
 
 @loop_maker
-def _by_page(choose: Any, rank: Any) -> Any:
+def _by_page(choose: Choose, rank: Rank) -> ChooseWithin:
     def choose_within(
-        state: Any, visitor: Visitor, rng: np.random.Generator, rules: PageRules
+        state: State, visitor: Visitor, rng: np.random.Generator, rules: PageRules
     ) -> None:
         choose(state, visitor, rng)
         rank(state, rules.every_link, rules.worth)
@@ -64,9 +64,9 @@ def _by_page(choose: Any, rank: Any) -> Any:
 
 
 @loop_maker
-def _by_probabilities(choose: Any) -> Any:
+def _by_probabilities(choose: Choose) -> ChooseWithin:
     def choose_within(
-        state: Any, visitor: Visitor, rng: np.random.Generator, rules: PageRules
+        state: State, visitor: Visitor, rng: np.random.Generator, rules: PageRules
     ) -> None:
         choose(state, visitor, rng)
         _write_out(state.mix, rules.worth)
@@ -76,7 +76,7 @@ def _by_probabilities(choose: Any) -> Any:
     return choose_within
 
 
-def choosing_within(policy: type[Policy]) -> Any:
+def choosing_within(policy: type[Policy]) -> ChooseWithin:
     """Return `choose_within(state, visitor, rng, rules)` of a policy.
 
     It writes the probabilities of all links to `rules.probabilities`.
