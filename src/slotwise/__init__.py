@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from slotwise.errors import SlotwiseError
 from slotwise.extras import missing_package
@@ -74,7 +74,7 @@ _PACKAGES = ("features", "page_log", "policies", "problem", "rounds", "selection
 """Modules that `import slotwise` loads."""
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name in _PACKAGES:
         return importlib.import_module(f"slotwise.{name}")
     if name in __all__:

@@ -80,7 +80,7 @@ class Feature:
         place = self.place(value)
         return place, self.labels()[place] if place else None
 
-    def read(self, text: str) -> Any:
+    def read(self, text: str) -> object:
         """Return the value that a text in a table means."""
         return text
 
@@ -194,7 +194,7 @@ class Flag(Feature):
             raise self.refuse("True, False", value)
         return 1 + int(value)
 
-    def read(self, text: str) -> Any:
+    def read(self, text: str) -> object:
         return FLAGS.get(text.strip().lower(), text)
 
     def checked_label(self, value: str) -> str:
@@ -224,7 +224,7 @@ class Bins(Feature):
             number = math.inf if value > 0 else -math.inf
         return 0 if math.isnan(number) else 1 + bisect_right(self.edges, number)
 
-    def read(self, text: str) -> Any:
+    def read(self, text: str) -> object:
         with suppress(ValueError):  # what is no number is refused later
             return float(text)
         return text
@@ -365,7 +365,7 @@ class Features:
         return repr(declarations(self))
 
     @property
-    def _declared(self) -> tuple[Any, ...]:
+    def _declared(self) -> tuple[object, ...]:
         return tuple((one.kind, one.name, one.declaration) for one in self.features)
 
     @property
@@ -554,7 +554,7 @@ class Features:
                 feature.frequent = FrequentWords(words, one["counts"], budget)
 
 
-def declarations(features: Features) -> dict[str, Any]:
+def declarations(features: Features) -> dict[str, object]:
     """Return what `features` was declared with.
 
     >>> declarations(Features({"new": bool, "days": (1, 7), "country": str, "device": ("phone",)}))

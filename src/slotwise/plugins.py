@@ -24,7 +24,7 @@ def look_for_modules_in(folder: str) -> None:
         sys.path.append(folder)
 
 
-def find_outside(group: str, name: str) -> Any:
+def find_outside(group: str, name: str) -> object:
     """Return the object of "module:name", or of the entry point `name`; None if there is neither.
 
     >>> find_outside("slotwise.policies", "slotwise.policies.uniform_and_fixed:Uniform").name

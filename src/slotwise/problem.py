@@ -337,7 +337,7 @@ class Problem:
         shown = plain | {name: value for name, value in fields.items() if value}
         return f"Problem({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """Pickle and copy by the arguments: read-only mappings cannot be pickled."""
         mappings = (dict(self.floors), dict(self.rate_floors), dict(self.rewards))
         plain = (self.n_links, self.n_slots, self.click_floor, self.levels, self.horizon)

@@ -176,7 +176,7 @@ def _check(question: Question, frontier: bool) -> None:
         raise InvalidInput.of("--by", rule, list(question.by))
 
 
-def _simulated(question: Question, settings: EvaluationSettings, n_runs: int) -> dict[str, Any]:
+def _simulated(question: Question, settings: EvaluationSettings, n_runs: int) -> dict[str, object]:
     """Return what a policy earned on links with the rates of the log."""
     # the engine takes longer to load than a log takes to read
     from slotwise.simulation.series import simulate_fitted

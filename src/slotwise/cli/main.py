@@ -172,7 +172,7 @@ def plain_help(kind: Any) -> Any:
     class Plain(kind):  # type: ignore[misc]
         help: str
 
-        def get_params(self, context: object) -> Any:
+        def get_params(self, context: object) -> object:
             parameters = super().get_params(context)
             for parameter in parameters:
                 if getattr(parameter, "is_flag", False):

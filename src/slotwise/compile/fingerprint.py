@@ -194,7 +194,7 @@ def _names_in(code: CodeType) -> Iterator[str]:
             yield from _names_in(constant)
 
 
-def _constants_of(code: CodeType) -> Iterator[Any]:
+def _constants_of(code: CodeType) -> Iterator[object]:
     """Yield the constants of some code, with None for its docstring and the line of a class."""
     is_function = code.co_flags & _IS_FUNCTION == _IS_FUNCTION
     texts = [one for one in code.co_consts if isinstance(one, str) and one != code.co_qualname]

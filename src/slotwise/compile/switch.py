@@ -135,7 +135,7 @@ class Code:
             pass  # only this process can compile it
         self.call: Callable[..., Any] = self._first_call
 
-    def _first_call(self, *arguments: object) -> Any:
+    def _first_call(self, *arguments: object) -> object:
         if not compiles():  # the setting may change before the next call
             return self._interpreted(*arguments)
         with _lock:
@@ -168,12 +168,12 @@ class Code:
         """Run the function as Python from now on."""
         self.call = self._interpreted
 
-    def _interpreted(self, *arguments: Any) -> Any:
+    def _interpreted(self, *arguments: Any) -> object:
         function = getattr(self.function, "py_func", self.function)
         with np.errstate(all="ignore"):  # as in machine code, which divides by zero silently
             return function(*arguments)
 
-    def _measured(self, *arguments: object) -> Any:
+    def _measured(self, *arguments: object) -> object:
         started = thread_time()
         try:
             return self._interpreted(*arguments)

@@ -91,7 +91,7 @@ def checked_slot_weights(weights: Any, n_slots: int) -> Any:
 
 def by_level(
     names: Sequence[str], clicks: object, revenue: object, levels: Mapping[str, object]
-) -> dict[int, Any]:
+) -> dict[int, object]:
     """Return the feedback that was given, by the number of its level."""
     given = {"clicks": clicks, "revenue": revenue, **levels}
     for name, outcome in given.items():

@@ -44,7 +44,7 @@ MAX_BYTES = 4 * 2**30
 """Most bytes that the arrays of a file may take in memory; a larger file is refused."""
 
 
-def link_to_json(link: Link) -> Any:
+def link_to_json(link: Link) -> object:
     """Return a link id as JSON: strings and integers as they are, tuples as tagged lists."""
     if isinstance(link, np.integer):  # equal to the integer, also as a key
         return int(link)
@@ -63,7 +63,7 @@ def link_from_json(value: Any) -> Link:
     return value  # type: ignore[no-any-return]
 
 
-def _plain(value: object) -> Any:
+def _plain(value: object) -> object:
     """Return a numpy number among a policy's settings as JSON can write it."""
     if isinstance(value, np.generic):
         return value.item()

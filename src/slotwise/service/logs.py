@@ -49,7 +49,7 @@ def _plain(value: object) -> str:
     return text if plain and text else _encode(value).decode()
 
 
-def _fields_of(record: logging.LogRecord) -> dict[str, Any]:
+def _fields_of(record: logging.LogRecord) -> dict[str, object]:
     """Return the fields of an event, and the type and place of a failure.
 
     Not the arguments of a failure: they may quote a request.

@@ -240,7 +240,7 @@ got text
     return settings
 
 
-def _read_file(file: Path) -> dict[str, Any]:
+def _read_file(file: Path) -> dict[str, object]:
     try:
         return tomllib.loads(file.read_text())
     except FileNotFoundError:

@@ -111,7 +111,7 @@ def _with_inner(environment: Environment) -> list[type]:
     return [type(environment), *(kind for one in inner for kind in _with_inner(one))]
 
 
-def _leaves(value: object) -> Iterable[Any]:
+def _leaves(value: object) -> Iterable[object]:
     """Yield the arrays and numbers inside tuples of tuples."""
     if isinstance(value, tuple):
         for part in value:
@@ -183,7 +183,7 @@ class Experiment:
     def _environment_fingerprint(self) -> str:
         return environment_fingerprint(self.environment, self.n_rounds)
 
-    def _by_value(self, best: Optimum) -> dict[str, Any]:
+    def _by_value(self, best: Optimum) -> dict[str, object]:
         """Return what the best mixes bring to visitors with each feature value, by its label."""
         pairs = zip(self.environment.segment_labels, best.by_place, strict=False)
         return {"by_value": {label: list(pair) for label, pair in pairs}} if best.by_place else {}
@@ -199,7 +199,7 @@ class Experiment:
         reward = sum(rewards.get(one, 0.0) * rates[k][links].sum() for k, one in enumerate(levels))
         return {"own_page": {**asdict(plan), "revenue": float(reward)}}
 
-    def config(self) -> dict[str, Any]:
+    def config(self) -> dict[str, object]:
         """Return the settings as results files keep them."""
         problem, best = self.problem, self.optimum()
         rates = self.environment.rates(self.n_rounds)
@@ -252,7 +252,7 @@ class Experiment:
         return config
 
 
-def _plain(settings: Mapping[str, object]) -> dict[str, Any]:
+def _plain(settings: Mapping[str, object]) -> dict[str, object]:
     """Return settings as JSON types; other objects become their `repr`."""
 
     def plain(value: object) -> Any:

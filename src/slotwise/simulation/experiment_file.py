@@ -43,7 +43,7 @@ EnvironmentSection = Annotated[
 ORACLE = "oracle"
 
 
-def _number(value: object) -> Any:
+def _number(value: object) -> object:
     """Read "1/72" as a number, so that files can state fractions as the paper does."""
     if isinstance(value, str) and "/" in value:
         try:

@@ -329,7 +329,7 @@ class Results:
                 yield f"shortfall:{level}"
 
 
-def _plain(config: Mapping[str, object]) -> Mapping[str, Any]:
+def _plain(config: Mapping[str, object]) -> Mapping[str, object]:
     """Return a copy as a file would return it."""
     for key in ("click_floor", "optimum"):
         if key not in config:

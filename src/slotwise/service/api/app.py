@@ -288,7 +288,7 @@ class App:
             raise RequestProblem("wrong-scope", detail)
         return key
 
-    async def _read_json(self, operation: Operation, request: Request, receive: Receive) -> Any:
+    async def _read_json(self, operation: Operation, request: Request, receive: Receive) -> object:
         settings, headers = self._context.settings, request.headers
         max_bytes = settings.max_body_bytes
         if operation.max_body_bytes is not None:

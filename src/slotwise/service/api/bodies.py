@@ -189,7 +189,7 @@ def as_answer(record: msgspec.Struct) -> msgspec.Struct:
     return made(**values)
 
 
-def _answer_value(value: object) -> Any:
+def _answer_value(value: object) -> object:
     if isinstance(value, msgspec.Struct):
         return as_answer(value)
     if isinstance(value, tuple | list):

@@ -230,7 +230,7 @@ async def allow_flags(context: ServiceContext, request: Request) -> Answer:
     return Answer(b"", 204, b"", headers)
 
 
-def _checked_context(request: Request) -> dict[str, Any]:
+def _checked_context(request: Request) -> dict[str, object]:
     body: EvaluationBody | None = request.body
     attributes = {} if body is None else body.context
     if not isinstance(attributes.get(TARGETING_KEY, ""), str):
@@ -240,7 +240,7 @@ def _checked_context(request: Request) -> dict[str, Any]:
 
 def _visitor(
     context: ServiceContext, pool_id: str, attributes: Mapping[str, object]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the attributes that are features of the pool; count the others."""
     features = context.service.directory.pool(pool_id).features
     visitor = {name: value for name, value in attributes.items() if name in features}

@@ -176,7 +176,7 @@ def _rules_of(body: RulesBody, currency: str) -> tuple[PoolRule, ...]:
     )
 
 
-def _dated(kind: Any, goal: ViewsUntilBody | ClicksUntilBody | None) -> Any:
+def _dated(kind: Any, goal: ViewsUntilBody | ClicksUntilBody | None) -> object:
     return None if goal is None else compose(kind, goal, until_us=from_time(goal.until))
 
 

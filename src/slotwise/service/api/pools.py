@@ -190,7 +190,7 @@ def body_of(pool: PoolSettings) -> PoolBody:
     )
 
 
-def _told_weights(pool: PoolSettings) -> Any:
+def _told_weights(pool: PoolSettings) -> object:
     if pool.slot_weights == EQUAL_SLOTS:
         return "equal"
     return "learn" if pool.learn_slot_weights else pool.slot_weights

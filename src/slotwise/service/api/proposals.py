@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -192,7 +192,7 @@ async def allow_page(context: ServiceContext, request: Request) -> Answer:
     return Answer(b"", 204, b"", headers)
 
 
-def _visitor(context: ServiceContext, request: Request) -> Mapping[str, Any]:
+def _visitor(context: ServiceContext, request: Request) -> Mapping[str, object]:
     """Return the visitor that the page describes, with what the script found where declared.
 
     What the pool did not declare is dropped here and stored nowhere.

@@ -172,7 +172,7 @@ _SAMPLES: dict[str, Any] = {
 """Example values of fields with these names."""
 
 
-def sample(kind: inspect.Type, name: str = "") -> Any:
+def sample(kind: inspect.Type, name: str = "") -> object:
     """Return an example of a value of a type; `name` is that of its field.
 
     >>> sample(inspect.type_info(dict[str, int] | None)), sample(inspect.StrType(), "pool_id")

@@ -202,7 +202,7 @@ parameter='')
 
 def read_fields(
     first: msgspec.ValidationError, content: bytes, kind: type
-) -> tuple[list[FieldError], dict[str, Any]]:
+) -> tuple[list[FieldError], dict[str, object]]:
     """Return the error of each wrong field of a body, and the values of the others.
 
     A decoder stops at the `first` error.

@@ -77,7 +77,7 @@ class GatheredWrites(asyncio.Transport):
         self._parts = []
         self._below.abort()
 
-    def get_extra_info(self, name: str, default: object = None) -> Any:
+    def get_extra_info(self, name: str, default: object = None) -> object:
         """Return information about the connection from the transport below."""
         return self._below.get_extra_info(name, default)
 

@@ -56,12 +56,12 @@ def _page(decision: DecisionRecord) -> tuple[Any, ...]:
     return (*_page_fields(decision), decision.issued_us // DAY_US)
 
 
-def _decision(decision: DecisionRecord) -> tuple[Any, ...]:
+def _decision(decision: DecisionRecord) -> tuple[object, ...]:
     shown, visitor = list(map(astuple, decision.shown)), list(decision.visitor.items())
     return (*_page(decision), *_window_fields(decision), shown, visitor)
 
 
-def _event(stored: StoredEvent) -> tuple[Any, ...]:
+def _event(stored: StoredEvent) -> tuple[object, ...]:
     event, of = stored.event, partial(getattr, stored.event)
     amount = of("revenue_micros", of("refund_micros", None))
     ids = [of(name, None) for name in ("decision_id", "link_id", "conversion_id", "adjustment_id")]
@@ -69,7 +69,7 @@ def _event(stored: StoredEvent) -> tuple[Any, ...]:
     return (event.kind, *ids, amount, *rest)
 
 
-def _settled_view(view: View) -> tuple[Any, ...]:
+def _settled_view(view: View) -> tuple[object, ...]:
     decision = view.decision
     clicked: frozenset[str] = frozenset()
     revenue: Mapping[str, int] = {}
@@ -84,7 +84,7 @@ def _settled_view(view: View) -> tuple[Any, ...]:
     return (*_page(decision), decision.revenue_closes_us, len(clicked), total, links)
 
 
-def _link(link: LinkRecord) -> tuple[Any, ...]:
+def _link(link: LinkRecord) -> tuple[object, ...]:
     ids = (link.pool_id, link.link_id)
     return (*ids, link.title, link.url, link.retired, link.counted_from_us or None)
 

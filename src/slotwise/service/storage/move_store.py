@@ -130,6 +130,6 @@ def _compare(old: _SqlStore, new: _SqlStore, table: Table) -> Iterator[int]:
         raise UnsupportedState(f"the rows of {table.name} differ after the move; start it again")
 
 
-def _as_stored(row: Row) -> tuple[Any, ...]:
+def _as_stored(row: Row) -> tuple[object, ...]:
     """Return a row without the character 0, which PostgreSQL cannot store."""
     return tuple(one.replace("\0", "\ufffd") if isinstance(one, str) else one for one in row)

@@ -105,7 +105,7 @@ def _fields(record: type[msgspec.Struct]) -> dict[str, Any]:
     return _fields(fields.pop("event")) | fields if "event" in fields else fields
 
 
-def _decision_fields() -> dict[str, Any]:
+def _decision_fields() -> dict[str, object]:
     fields = list(_fields(DecisionRecord).items())
     n = DecisionRecord.__struct_fields__.index("floor")
     return dict([*fields[:n], ("page", str), *fields[n + N_PAGE_FIELDS :], ("format", int)])
@@ -245,7 +245,7 @@ _counters(
 )
 
 
-def counter_columns(field: str, key: Any) -> tuple[Any, ...]:
+def counter_columns(field: str, key: Any) -> tuple[object, ...]:
     """Return a key of `Counters` as columns of a row, the group last."""
     if field == "delivered":
         return tuple(key)
