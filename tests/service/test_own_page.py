@@ -287,6 +287,16 @@ def test_another_own_page_starts_the_comparison_anew(open_service: OpenService) 
     assert sum(one.click_views for one in counters.compared.values()) <= 100
 
 
+def test_a_pool_whose_own_page_was_removed_compares_nothing(open_service: OpenService) -> None:
+    service = open_service()
+    set_up(service, keep=0.8, **WINDOWS)
+    live(service, 2.0, 60)
+    assert service.reporter.stats("home").comparison is not None
+    changed = replace(service.directory.pool("home"), own_page=(), keep=0.0)
+    service.directory.put_pool(changed, "test", seconds(60 * 60)).result()
+    assert service.reporter.stats("home").comparison is None
+
+
 def test_another_promise_keeps_the_evidence(open_service: OpenService) -> None:
     service = open_service()
     set_up(service, keep=0.9, **WINDOWS)

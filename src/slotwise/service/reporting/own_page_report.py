@@ -31,12 +31,12 @@ def report_own_page(
     installed: InstalledVersion,
     own_clicks: RateReport | None,
 ) -> OwnPageReport | None:
-    """Return the comparison with the own page; None if no page is an own page.
+    """Return the comparison with the own page; None if there is none, or no page is one.
 
     `own_clicks` are the clicks per view of own pages, None without views.
     """
     shares, promise = installed.groups.shares, installed.stored.promise
-    if not shares.own and not counters.compared:
+    if not pool.own_page or not (shares.own or counters.compared):
         return None
     evidence = evidence_of(counters, pool)
     found = compare(evidence, float(pool.slots))
