@@ -100,6 +100,18 @@ def test_a_worse_pool_has_an_alert(
     assert ("own-page-better" in alerts) == (pool_id == "worse")
 
 
+@pytest.mark.parametrize("pool_id", ["worse"], indirect=True)
+def test_a_promise_that_was_raised_is_not_called_kept(
+    watched: Watched, server: BackgroundServer, clock: DayClock, admin: httpx.Client, pool_id: str
+) -> None:
+    admin.patch(f"/v1/pools/{pool_id}", json={"keep": 0.99}).raise_for_status()
+    server.context.service.learner.learn(clock())
+    card = watched.open(pool_id).locator("#promise")
+    expect(card).to_contain_text("is to be at least 99% of what your own page alone would have")
+    expect(card).to_contain_text("By settled views it is only 8")
+    expect(card).to_contain_text("The next pages are own pages, until there is room in the promise")
+
+
 def fill(page: Page, label: str, text: str) -> None:
     page.locator("dialog[open]").get_by_label(label, exact=True).fill(text)
 

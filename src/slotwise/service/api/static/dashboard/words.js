@@ -159,10 +159,11 @@ const WHY = {
 export function promise(pool) {
   const { comparison: found, currency } = pool;
   const { keep, reason, lift, kept, gained_micros: gained, given_up_micros: givenUp } = found;
+  const isBehind = reason === "stopped" && kept !== null && kept < keep; // a promise that was raised
   const verdict = keep === null
     ? "Nothing is promised: chosen pages are only compared with your own page."
-    : `Revenue since ${time(Date.parse(found.since) * 1000)} is at least ${share(keep)} of what your own page alone would have earned, with a certainty of ${share(0.95)}.` +
-      (kept === null ? "" : ` By settled views it is ${share(kept)} so far.`);
+    : `Revenue since ${time(Date.parse(found.since) * 1000)} is ${isBehind ? "to be " : ""}at least ${share(keep)} of what your own page alone would have earned, with a certainty of ${share(0.95)}.` +
+      (kept === null ? "" : ` By settled views it is ${isBehind ? "only " : ""}${share(kept)} so far.`);
   const worse = found.is_worse ? ` Chosen pages are certainly worse than your own page${keep === null ? "" : ", so few of them are shown"}.` : lift ? "" : " There is no evidence yet.";
   const grows = keep === null || reason === "all" || found.is_worse ? ""
     : found.views_to_half !== null && found.chosen_share < 0.5 ? ` If it goes on like this, half of the pages are chosen in about ${timeFor(found.views_to_half, pool)}.`
