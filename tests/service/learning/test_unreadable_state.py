@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from slotwise.service.alert_conditions import alerts_of
 from slotwise.service.learning.pool_player import decode_state, encode_state
+from slotwise.service.learning.pool_run import NEW_SETTINGS
 from slotwise.service.records import SECOND_US, ClickEvent
 from slotwise.service.reporting.overview import draw_pool
 from slotwise.service.reporting.pool_report import describe_trouble
@@ -84,13 +85,39 @@ def of_another_release(state: bytes) -> bytes:
     return encode_state(replace(stored, arrays=dict(list(stored.arrays.items())[1:])))
 
 
+def of_other_shape(state: bytes) -> bytes:
+    """Return a state with an array that is too short."""
+    stored = decode_state(state)
+    (name, (shape, saved)), *others = stored.arrays.items()
+    return encode_state(replace(stored, arrays={name: (shape, saved[8:])} | dict(others)))
+
+
+def of_other_links(state: bytes) -> bytes:
+    """Return a state about links that the pool never had."""
+    return encode_state(replace(decode_state(state), link_ids=tuple("abcdef")))
+
+
+def not_utf_8(stored: bytes) -> bytes:
+    return stored.replace(b"paced", b"pace\xff")
+
+
+DAMAGES = [
+    of_another_release,
+    of_other_shape,
+    of_other_links,
+    not_utf_8,
+    lambda _: b"\x99",
+    lambda one: one[:-9],
+]
+
+
 def probabilities(service: Service) -> list[float]:
     probabilities: list[float] = service.decider.installed("home").probabilities.tolist()
     return probabilities
 
 
 @pytest.mark.parametrize("features", [{}, {"device": ["phone", "desktop"]}])
-@pytest.mark.parametrize("damage", [of_another_release, lambda _: b"\x99", lambda one: one[:-9]])
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_a_pool_keeps_its_version_and_its_state_where_rows_are_purged(
     path: Path, damage: Any, features: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -194,8 +221,26 @@ def test_a_state_is_learned_again_from_the_rows_where_all_exist(
     service.close()
 
 
+def test_a_version_that_cannot_be_read_is_made_anew(path: Path) -> None:
+    service = trained(path)
+    known = arrays_of(service)
+    service.close()
+    with closing(sqlite3.connect(path)) as connection, connection:
+        [(published,)] = connection.execute("SELECT published FROM learned").fetchall()
+        connection.execute("UPDATE learned SET published = ?", (not_utf_8(bytes(published)),))
+    drop_rows(path)
+    service = started(path)
+    service.learner.learn(END_US + 1)
+    assert arrays_of(service) == known
+    assert service.health().is_learning
+    service.close()
+
+
 @pytest.mark.parametrize("changed", [{"policy": "queue-ts"}, {"features": {"device": ["phone"]}}])
-def test_new_settings_keep_the_counts_of_purged_views(path: Path, changed: dict[str, Any]) -> None:
+def test_new_settings_keep_the_counts_of_purged_views(
+    path: Path, changed: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
     service = trained(path)
     views = learned_of(service).arrays["views"].sum()
     service.close()
@@ -207,6 +252,7 @@ def test_new_settings_keep_the_counts_of_purged_views(path: Path, changed: dict[
     counted = service.reporter.stats("home").groups[0].click_views
     assert (counted, views) == (60, 240)  # two links a page, at two levels
     assert learned_of(service).arrays["views"].sum() == views
+    assert NEW_SETTINGS % "home" in caplog.messages
     service.close()
 
 

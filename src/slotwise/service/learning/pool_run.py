@@ -69,6 +69,10 @@ MAX_FED_ROUNDS = 20_000
 MAX_BEHIND_S = 60
 """How long the last version is shown after a start, at most, until its successor knows as much."""
 
+MAX_FAILURE_CHARS = 300
+"""Characters of an error that are shown to people."""
+NEW_SETTINGS = "pool %s has new settings: its views are learned again, from the rows that are left"
+
 _log = logging.getLogger(__name__)
 
 
@@ -178,7 +182,7 @@ class PoolRun:
         run.n_resets = learned.n_resets
         try:
             stored = StoredVersion.decode(learned.published)
-        except (msgspec.MsgspecError, UnsupportedState):
+        except Exception:  # damaged bytes can make the readers raise anything
             _log.exception("the version of pool %s cannot be read; a new one is made", run.pool_id)
             return run
         run._delivered = DeliveredPages(pool.settings, run.counters.delivered, stored)
@@ -428,6 +432,7 @@ class PoolRun:
         if known is pool and self._fed is not None:  # nearly always, for every pool at every fold
             return self._fed
         if known is not None and subject_of(known) != subject_of(pool):
+            _log.info(NEW_SETTINGS, self.pool_id)
             self._fed, self.fed_to, self._stored_state = None, RoundPosition(), b""
             self.unreadable = ""
         self._known = pool
@@ -457,15 +462,17 @@ class PoolRun:
                 stored = decode_state(self._stored_state)
                 if stored.subject == subject_of(pool):
                     return PoolPlayer.restore(stored, pool)
-                _log.info("pool %s has new settings: all its views are learned again", self.pool_id)
-            except UnsupportedState as error:
+                _log.info(NEW_SETTINGS, self.pool_id)
+            except Exception as error:  # damaged bytes can make the readers raise anything
+                is_known = isinstance(error, UnsupportedState)
+                why = str(error) if is_known else f"it is damaged: {type(error).__name__}: {error}"
                 if self._purged.pages:
-                    self.unreadable = str(error)
+                    self.unreadable = why[:MAX_FAILURE_CHARS]
                     raise UnreadableState(self.unreadable) from error
                 _log.warning(
                     "what pool %s has learned cannot be read (%s): all its views are learned again "
                     "from the rows, and its last version is shown meanwhile",
                     self.pool_id,
-                    error,
+                    why,
                 )
         return PoolPlayer.start(pool, self._purged), RoundPosition()

@@ -29,7 +29,7 @@ from slotwise.service.counting.rates import (
 )
 from slotwise.service.learning.delivered_pages import ALL_VISITORS
 from slotwise.service.learning.pool_player import player_of_counts
-from slotwise.service.learning.pool_run import Draft, PoolRun, pool_counts
+from slotwise.service.learning.pool_run import MAX_FAILURE_CHARS, Draft, PoolRun, pool_counts
 from slotwise.service.learning.version_pages import (
     MAX_CELLS,
     AveragePages,
@@ -235,8 +235,6 @@ def _words_with_floors(pool: PoolSettings) -> dict[str, tuple[str, ...]]:
 
 
 _log = logging.getLogger(__name__)
-
-MAX_FAILURE_CHARS = 300
 
 
 class Publisher:
