@@ -28,6 +28,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from benchmarks.paced_goals import GoalRule, simulate_goals
 from slotwise.environments import BernoulliLinks, LateFeedback
 from slotwise.player.pacing import Traffic
 from slotwise.policies import make_policy
@@ -47,7 +48,6 @@ from slotwise.service.records import (
 from slotwise.service.service import Service
 from slotwise.service.settings import ServiceOptions
 from slotwise.service.storage.sqlite import SqliteStore
-from slotwise.simulation import GoalRule, simulate_goals
 
 T0 = 1_700_000_000 * SECOND_US // (86_400 * SECOND_US) * 86_400 * SECOND_US
 DAY_S = 86_400

@@ -9,9 +9,7 @@ budget allows at most its rest divided by the same. The clicks expected from vie
 window count as delivered. The bounds enter the program that makes the next pages, together with all
 caps and the floor.
 
-V is a forecast by hour of the week, from the traffic so far. The service uses it for the rules of
-pools, `slotwise.simulation.simulate_goals` for those of experiments. Used by `service` and
-`simulation`.
+V is a forecast by hour of the week, from the traffic so far. Used by `service`.
 """
 
 from __future__ import annotations

@@ -11,7 +11,6 @@ from slotwise.extras import naming_extra
 with naming_extra("`slotwise.simulation`"):
     from slotwise.simulation.experiment import Experiment, label_policies
     from slotwise.simulation.experiment_file import ExperimentFile, load_experiment
-    from slotwise.simulation.goals import GoalRule, GoalRun, simulate_goals
     from slotwise.simulation.optimum import Optimum, best_fixed_mix, oracle
     from slotwise.simulation.results import Curve, Results, SummaryRow
     from slotwise.simulation.series import (
@@ -28,8 +27,6 @@ __all__ = [
     "Curve",
     "Experiment",
     "ExperimentFile",
-    "GoalRule",
-    "GoalRun",
     "Optimum",
     "PlainPythonNote",
     "Planned",
@@ -45,6 +42,5 @@ __all__ = [
     "run_series",
     "shipped_experiments",
     "simulate",
-    "simulate_goals",
     "simulate_log",
 ]

@@ -81,8 +81,9 @@ class RunBuffers(NamedTuple):
     totals: Floats
     checkpoints: Whole
     record: Floats
-    rules: Any
-    """The rules of pages; an empty tuple where there are none."""
+    rules: PageRules | tuple[object, ...]
+    """The rules of pages, an empty tuple where there are none, or what else the function that makes
+    the pages needs."""
     of_links: Floats
     """Views and clicks of each link; empty where they are not needed."""
 
@@ -334,36 +335,12 @@ def play_run(
     A `state` may know something already; it learns on. It must be of the policy for the problem.
     """
     buffers = new_buffers(problem, environment, checkpoints)
-    play = _player(policy, environment, problem, int(checkpoints[-1]), (seed, run), state)
+    play = player_of_run(policy, environment, problem, int(checkpoints[-1]), (seed, run), state)
     play(buffers, 1)
     return buffers.record
 
 
-def play_paced(
-    policy: Policy,
-    environment: Environment,
-    problem: Problem,
-    ends: Whole,
-    seed: int,
-    pace: Callable[[Floats], PageRules],
-) -> tuple[Floats, Floats]:
-    """Play a run in parts that end at some rounds; return counts of links and totals of levels.
-
-    `pace` gets the counts so far, rows `SHOWN`, `SETTLED` and `CLICKED`, and returns the rules of
-    the next part's pages. The problem must have rules, too.
-    """
-    buffers = new_buffers(problem, environment, ends[-1:])
-    buffers = buffers._replace(of_links=np.zeros((len(LINK_COUNTS), problem.n_links)))
-    play, first_round = _player(policy, environment, problem, int(ends[-1]), (seed, 0)), 1
-    for end in ends.tolist():
-        play(
-            buffers._replace(rules=pace(buffers.of_links), checkpoints=np.array([end])), first_round
-        )
-        first_round = end + 1
-    return buffers.of_links, buffers.totals[TOTAL, : problem.n_levels]
-
-
-def _player(
+def player_of_run(
     policy: Policy,
     environment: Environment,
     problem: Problem,
@@ -371,7 +348,10 @@ def _player(
     seed_and_run: tuple[int, int],
     state: State | None = None,
 ) -> Callable[[RunBuffers, int], None]:
-    """Return what plays the rounds of one run: of a buffers, from a round on."""
+    """Return a function that plays one run into its buffers, from a given round on.
+
+    It ends at the last checkpoint of the buffers and can be called again from the next round on.
+    """
     policy = policy.for_problem(problem)
     state = policy.start(problem) if state is None else state
     play = compiled_first(playing(*functions_of(policy, environment, bool(problem.rules))))

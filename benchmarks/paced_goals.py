@@ -1,14 +1,14 @@
-"""Goals and budgets with a date in simulations, paced as the service paces them."""
+"""Goals and budgets with a date in the engine, paced as the service paces them; for `goals`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
 import numpy as np
 
-from slotwise.arrays import Floats
+from slotwise.arrays import Floats, Whole
 from slotwise.environments import Environment
 from slotwise.errors import InvalidInput, whole_number
 from slotwise.player.link_pool import LinkPool
@@ -17,7 +17,15 @@ from slotwise.player.rules_in_force import RulesInForce, check_links
 from slotwise.policies import Policy, default_policy, make_policy
 from slotwise.problem import Problem, Rule
 from slotwise.selection.page_rules import PageRules
-from slotwise.simulation.engine import CLICKED, SETTLED, SHOWN, play_paced
+from slotwise.simulation.engine import (
+    CLICKED,
+    LINK_COUNTS,
+    SETTLED,
+    SHOWN,
+    TOTAL,
+    new_buffers,
+    player_of_run,
+)
 
 DAY_S = 86_400
 MAX_PAGE_VIEWS = 10**9
@@ -126,6 +134,30 @@ def simulate_goals(
     return GoalRun(
         by_name(of_links[SHOWN]), by_name(of_links[CLICKED]), float(means[0]), float(means[-1])
     )
+
+
+def play_paced(
+    policy: Policy,
+    environment: Environment,
+    problem: Problem,
+    ends: Whole,
+    seed: int,
+    pace: Callable[[Floats], PageRules],
+) -> tuple[Floats, Floats]:
+    """Play a run in parts that end at some rounds; return counts of links and totals of levels.
+
+    `pace` gets the counts so far, rows `SHOWN`, `SETTLED` and `CLICKED`, and returns the rules of
+    the next part's pages. The problem must have rules, too.
+    """
+    buffers = new_buffers(problem, environment, ends[-1:])
+    buffers = buffers._replace(of_links=np.zeros((len(LINK_COUNTS), problem.n_links)))
+    play, first_round = player_of_run(policy, environment, problem, int(ends[-1]), (seed, 0)), 1
+    for end in ends.tolist():
+        play(
+            buffers._replace(rules=pace(buffers.of_links), checkpoints=np.array([end])), first_round
+        )
+        first_round = end + 1
+    return buffers.of_links, buffers.totals[TOTAL, : problem.n_levels]
 
 
 class _Pacing:

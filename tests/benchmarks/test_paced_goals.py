@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from benchmarks.goals import TRAFFIC, play_engine
+from benchmarks.paced_goals import GoalRule, play_paced, simulate_goals
 from slotwise.environments import BernoulliLinks, IntervalLinks, SegmentLinks
 from slotwise.errors import InvalidInput
 from slotwise.policies import CUCB
 from slotwise.problem import Problem, Rule
-from slotwise.simulation import GoalRule, simulate_goals
-from slotwise.simulation.engine import SHOWN, TOTAL, play_paced, play_run, simulated_rules
+from slotwise.simulation.engine import SHOWN, TOTAL, play_run, simulated_rules
 
 LINKS = BernoulliLinks([0.3, 0.2, 0.1, 0.15], [0.5, 0.6, 0.3, 0.2])
 
