@@ -15,9 +15,10 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+GOLDEN = Path(__file__).resolve().parent
 REFRESHED = {
     "openapi": ("slotwise.service.api", ROOT / "docs" / "openapi.json"),
-    "pages": ("tests.selector.test_special_case", None),
+    "pages": ("tests.selector.test_special_case", GOLDEN / "pages-of-equal-visitors.json"),
     "results": ("tests.simulation.pin_results", None),
 }
 """Modules that write a file, or whose output is one."""
@@ -26,7 +27,9 @@ REFRESHED = {
 def refresh(name: str) -> None:
     """Write one of the files again."""
     module, output = REFRESHED[name]
-    done = subprocess.run([sys.executable, "-m", module], cwd=ROOT, check=True, capture_output=True)
+    done = subprocess.run(
+        [sys.executable, "-m", module], cwd=ROOT, check=True, stdout=subprocess.PIPE
+    )
     if output is not None:
         output.write_bytes(done.stdout)
 

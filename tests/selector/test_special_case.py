@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 
 from slotwise import Selector, make_policy
 from slotwise.policies import POLICIES, policy_class
+from tests.plug_in import install_plug_in
 
 KEPT = Path(__file__).parent.parent / "golden" / "pages-of-equal-visitors.json"
 """Pages of a selector without features or slot weights, each as the numbers of links.
@@ -63,5 +66,13 @@ def test_every_policy_is_kept_but_those_whose_rules_changed() -> None:
     assert set(POLICIES) - set(PAGES) == {"paced-bayes"}
 
 
+def test_the_file_of_pages_is_written_as_it_is() -> None:
+    """By a program of its own, as `make golden` does it."""
+    command = [sys.executable, "-m", "tests.selector.test_special_case"]
+    done = subprocess.run(command, cwd=KEPT.parents[2], check=True, capture_output=True)
+    assert done.stdout == KEPT.read_bytes()
+
+
 if __name__ == "__main__":
-    KEPT.write_text(json.dumps({name: pages(name) for name in PAGES}, indent=1) + "\n")
+    install_plug_in()
+    print(json.dumps({name: pages(name) for name in PAGES}, indent=1))

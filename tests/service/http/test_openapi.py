@@ -20,7 +20,7 @@ COMMITTED = Path("docs/openapi.json")
 
 
 def test_the_committed_description_is_the_generated_one() -> None:
-    """Mend it with `python -m slotwise.service.api > docs/openapi.json`; look at the diff."""
+    """Fix it with `python -m slotwise.service.api > docs/openapi.json`; look at the diff."""
     assert json.loads(COMMITTED.read_text()) == DOCUMENT
 
 
