@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from slotwise.compile import can_be_compiled
 from slotwise.errors import InvalidInput
-from slotwise.policies import ConUCB, Policy
+from slotwise.policies import POLICIES, ConUCB, Policy
+from slotwise.policies.within_rules import choosing_within
 from slotwise.problem import Problem
 from slotwise.testing import PolicyContract
 
@@ -29,3 +31,8 @@ class TestConUCBWithDeficitFeedback(PolicyContract):
 def test_bad_settings_are_named(kind: Any, settings: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         kind(**settings)
+
+
+@pytest.mark.parametrize("name", sorted(POLICIES))
+def test_choosing_within_rules_can_be_compiled(name: str) -> None:
+    assert can_be_compiled(choosing_within(POLICIES[name]))

@@ -90,13 +90,15 @@ def _marked(function: Function, options: Options) -> Function:
 def loop_maker(make: Callable[..., Function]) -> Callable[..., Function]:
     """Decorate a function that makes a loop of the functions it is given.
 
-    The loop is a `hot` function where all the functions can be compiled; otherwise it is plain
-    Python. The same functions give the same loop.
+    In the body of a class, the name of a function may stand for a static method. The loop is a
+    `hot` function where all the functions can be compiled; otherwise it is plain Python. The same
+    functions give the same loop.
     """
 
     @cache
     @wraps(make)
-    def loop_of(*functions: object) -> Function:
+    def loop_of(*given: object) -> Function:
+        functions = tuple(getattr(function, "__func__", function) for function in given)
         loop = make(*functions)
         if all(can_be_compiled(function) for function in functions):
             hot(loop)
