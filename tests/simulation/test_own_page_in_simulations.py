@@ -8,9 +8,13 @@ import pytest
 
 import slotwise
 from slotwise import BernoulliLinks, Rule
+from slotwise.compile import can_be_compiled
 from slotwise.environments import LateFeedback
 from slotwise.errors import InvalidConfig, InvalidInput
+from slotwise.policies import CUCB
 from slotwise.simulation import load_experiment, simulate
+from slotwise.simulation.engine import functions_of
+from slotwise.simulation.promised_runs import _mixed_page, _mixed_page_within
 
 LINKS = BernoulliLinks([0.4, 0.35, 0.3, 0.7, 0.6, 0.2], [0.8] * 6)
 OWN = [0, 1]
@@ -20,6 +24,13 @@ OF_OWN = 0.8 * 0.75
 def relative(results: Any, label: str) -> Any:
     """Return revenue relative to the own page at the checkpoints, one row a run."""
     return results.totals[label]["reward"] / (OF_OWN * results.rounds)
+
+
+@pytest.mark.parametrize("has_rules", [False, True])
+def test_the_loop_with_an_own_page_can_be_compiled(has_rules: bool) -> None:
+    page, *_ = functions_of(CUCB(), LINKS, has_rules)
+    mixed = _mixed_page_within if has_rules else _mixed_page
+    assert can_be_compiled(mixed(page))
 
 
 @pytest.mark.parametrize("late", [0, 200])

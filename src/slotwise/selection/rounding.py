@@ -7,7 +7,7 @@ links are negatively correlated (Gandhi, Khuller, Parthasarathy and Srinivasan, 
 Taken in order with one open index, the pairs inside a stretch whose mass stays below 1 only pass
 the mass on: entry j ends up holding it with probability x_j over the stretch's mass. So one draw
 settles a stretch, and a page costs about two draws a slot instead of one a link. Used by `player`,
-`policies` and `service`.
+`policies`, `service` and `simulation`.
 """
 
 from __future__ import annotations

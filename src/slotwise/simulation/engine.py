@@ -6,7 +6,7 @@ Used by most of `simulation`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -354,14 +354,25 @@ def player_of_run(
     """
     policy = policy.for_problem(problem)
     state = policy.start(problem) if state is None else state
-    play = compiled_first(playing(*functions_of(policy, environment, bool(problem.rules))))
+    play = guarded_loop(policy, problem, functions_of(policy, environment, bool(problem.rules)))
     world = environment.world(n_rounds)
     streams = run_generator(*seed_and_run, VISITORS), run_generator(*seed_and_run, CHANCE)
 
     def play_rounds(buffers: RunBuffers, first_round: int) -> None:
+        play(state, world, buffers, first_round, *streams)
+
+    return play_rounds
+
+
+def guarded_loop(
+    policy: Policy, problem: Problem, functions: Sequence[Callable[..., None]]
+) -> Callable[..., None]:
+    """Return the loop of `playing` with these functions, with errors in the words of the policy."""
+    play = compiled_first(playing(*functions))
+
+    def play_rounds(state: State, world: object, buffers: RunBuffers, *rest: object) -> None:
         try:
-            shared = with_slot_weights(state, buffers.order)
-            play(shared, world, buffers, first_round, *streams)
+            play(with_slot_weights(state, buffers.order), world, buffers, *rest)
         except UnlawfulPage:
             pass  # its page is in the state
         except NotCompilable as error:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from slotwise.arrays import Floats, Links, Whole
-from slotwise.compile import compiled_first, loop_maker
+from slotwise.compile import inner, loop_maker
 from slotwise.environments import Environment
 from slotwise.errors import InvalidInput
 from slotwise.player.link_pool import LinkPool
@@ -36,8 +36,8 @@ from slotwise.simulation.engine import (
     CHANCE,
     VISITORS,
     functions_of,
+    guarded_loop,
     new_buffers,
-    playing,
     run_generator,
     simulated_rules,
 )
@@ -108,7 +108,7 @@ class OwnBuffers(NamedTuple):
 
 
 @loop_maker
-def _mixed_page(page: Callable[..., None], has_rules: bool) -> Callable[..., None]:
+def _mixed_page(page: Callable[..., None]) -> Callable[..., None]:
     """Return a function that draws a page of the policy or shows the own page."""
 
     def mixed(
@@ -116,23 +116,52 @@ def _mixed_page(page: Callable[..., None], has_rules: bool) -> Callable[..., Non
     ) -> None:
         rules, own = both
         page(state, rules, visitor, chance, shown, probabilities)
-        share, number = own.share[0], own.n_rounds[0]
-        for link in range(len(own.mixture)):
-            own.mixture[link] = (1.0 - share) * own.is_own[link]
-        if has_rules:
-            for link in range(len(own.mixture)):
-                own.mixture[link] += share * rules.probabilities[link]
-        else:
-            add_page(state.mix, share, own.mixture)
-        is_chosen = next_uniform(chance) < share
-        own.shares[number] = share
-        own.is_chosen[number] = is_chosen
-        for slot in range(len(shown)):
-            if not is_chosen:
-                shown[slot] = own.page[slot]
-            probabilities[slot] = own.mixture[shown[slot]]
+        share = _begin_mixture(own)
+        add_page(state.mix, share, own.mixture)
+        _show_one(own, share, chance, shown, probabilities)
 
     return mixed
+
+
+@loop_maker
+def _mixed_page_within(page: Callable[..., None]) -> Callable[..., None]:
+    """Return a function like `_mixed_page` for pages within rules."""
+
+    def mixed(
+        state: Any, both: Any, visitor: Any, chance: Any, shown: Any, probabilities: Floats
+    ) -> None:
+        rules, own = both
+        page(state, rules, visitor, chance, shown, probabilities)
+        share = _begin_mixture(own)
+        for link in range(len(own.mixture)):
+            own.mixture[link] += share * rules.probabilities[link]
+        _show_one(own, share, chance, shown, probabilities)
+
+    return mixed
+
+
+@inner
+def _begin_mixture(own: OwnBuffers) -> float:
+    """Write the own page's part of the mixture; return the share of the chosen page."""
+    share = own.share[0]
+    for link in range(len(own.mixture)):
+        own.mixture[link] = (1.0 - share) * own.is_own[link]
+    return float(share)
+
+
+@inner
+def _show_one(
+    own: OwnBuffers, share: float, chance: Any, shown: Links, probabilities: Floats
+) -> None:
+    """Show the chosen page or the own one; write the probabilities of its links."""
+    number = own.n_rounds[0]
+    is_chosen = next_uniform(chance) < share
+    own.shares[number] = share
+    own.is_chosen[number] = is_chosen
+    for slot in range(len(shown)):
+        if not is_chosen:
+            shown[slot] = own.page[slot]
+        probabilities[slot] = own.mixture[shown[slot]]
 
 
 @loop_maker
@@ -178,8 +207,9 @@ def play_promised(
     form = policy.for_problem(problem)
     state = form.start(problem)
     page, *learning, arrive, serve = functions_of(form, environment, bool(problem.rules))
-    mixed = _mixed_page(page, bool(problem.rules))
-    play = compiled_first(playing(mixed, *learning, _arriving(arrive), _serving(serve)))
+    mixed = (_mixed_page_within if problem.rules else _mixed_page)(page)
+    functions = mixed, *learning, _arriving(arrive), _serving(serve)
+    play = guarded_loop(form, problem, functions)
     own = _own_buffers(problem, environment, plan, n_rounds)
     buffers = new_buffers(problem, environment, checkpoints)
     buffers, record = buffers._replace(rules=(buffers.rules, own)), buffers.record

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,30 +15,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.arrays import Floats, Places
-from slotwise.compile import compiled_first
+from slotwise.compile import loop_maker
 from slotwise.environments import BernoulliLinks, Environment
 from slotwise.errors import InvalidInput
 from slotwise.page_log import LoggedPage, LogWriter
 from slotwise.player.own_page import checked_keep
-from slotwise.policies import LinkFeedback, Policy, Uniform, default_policy
-from slotwise.policies.policy import check_page, is_own, rng_of_choice
+from slotwise.policies import Policy, Uniform, default_policy
 from slotwise.policies.within_rules import choosing_within, draw_within
 from slotwise.problem import Problem, Rule, is_finite_number, whole_number
-from slotwise.selection import dense_probabilities, dependent_rounding, draw_page
+from slotwise.selection import draw_page
 from slotwise.selection.mean_interval import FAILURE_PROBABILITY, mean_interval
-from slotwise.selection.mix import explored
-from slotwise.selection.page_order import (
-    expose,
-    learn_slot_weights,
-    new_page_order,
-    order_page,
-    with_slot_weights,
-)
+from slotwise.selection.mix import add_page, is_lawful, new_places, new_sums
+from slotwise.selection.page_rules import PageRules
 from slotwise.selection.promise import RANGES, PageRevenue, Terms, expected_ramp
+from slotwise.selection.rounding import round_entries
 from slotwise.simulation.engine import (
     CHANCE,
     VISITORS,
-    drawn_delay,
+    UnlawfulPage,
+    functions_of,
+    guarded_loop,
+    new_buffers,
     run_generator,
     simulated_rules,
 )
@@ -49,7 +46,7 @@ US_A_ROUND = 1_000_000
 
 
 class SimulatedPage(NamedTuple):
-    """A page whose feedback may still be on its way."""
+    """A page of the engine's last round; its arrays are valid until the next one."""
 
     visitor: Places
     shown: Places
@@ -135,65 +132,104 @@ def log_run(
     writer.flush()
 
 
-def _pages(experiment: Experiment, policy: Policy, explore: float, run: int) -> Any:
-    """Play one run as the engine does; yield every page and the smallest probability on it."""
+class LoggedPages(NamedTuple):
+    """What the functions below need to make pages with a share of random links."""
+
+    explore: float
+    rules: PageRules | tuple[()]
+    at_random: Floats
+    """The probabilities of the links on a random page."""
+    probabilities: Floats
+    """Those of all links on the last page."""
+    links: Places
+    sums: Floats
+    places: Places
+
+
+@loop_maker
+def _explored_page(choose: Callable[..., None]) -> Callable[..., None]:
+    """Return a function that chooses a page with a share of random links and draws it."""
+
+    def page(
+        state: Any, logged: LoggedPages, visitor: Any, chance: Any, shown: Any, drawn: Floats
+    ) -> None:
+        choose(state, visitor, chance)
+        if not is_lawful(state.mix, len(shown)):
+            raise UnlawfulPage
+        probabilities = logged.probabilities
+        for link in range(len(probabilities)):
+            probabilities[link] = logged.explore * logged.at_random[link]
+        add_page(state.mix, 1.0 - logged.explore, probabilities)
+        if logged.explore == 0.0:
+            draw_page(state.mix, chance, shown, drawn)
+        else:
+            n_links, buffers = len(probabilities), (logged.sums, logged.places)
+            round_entries(probabilities, n_links, chance, logged.links, 0, *buffers)
+            for slot in range(len(shown)):
+                shown[slot] = logged.links[slot]
+                drawn[slot] = probabilities[shown[slot]]
+
+    return page
+
+
+@loop_maker
+def _explored_page_within(choose_within: Callable[..., None]) -> Callable[..., None]:
+    """Return a function like `_explored_page` for pages within rules.
+
+    A mix of two pages within the rules is within the rules.
+    """
+
+    def page(state: Any, logged: Any, visitor: Any, chance: Any, shown: Any, drawn: Floats) -> None:
+        rules = logged.rules
+        choose_within(state, visitor, chance, rules)
+        for link in range(len(logged.probabilities)):
+            random = logged.explore * logged.at_random[link]
+            logged.probabilities[link] = (1.0 - logged.explore) * rules.probabilities[link] + random
+            rules.probabilities[link] = logged.probabilities[link]
+        draw_within(rules, chance, shown, drawn)
+
+    return page
+
+
+def _pages(
+    experiment: Experiment, policy: Policy, explore: float, run: int
+) -> Iterator[tuple[SimulatedPage, float]]:
+    """Play one run round by round; yield every page and the smallest probability of a link."""
     environment, problem = experiment.environment, experiment.problem
-    visitors, chance = (run_generator(experiment.seed, run, s) for s in (VISITORS, CHANCE))
+    kind, has_rules = type(policy), bool(problem.rules)
+    n_links, n_slots = problem.n_links, problem.n_slots
+    rules: PageRules | tuple[()] = ()
+    if has_rules:
+        rules, _, at_random = simulated_rules(problem).for_page(None)
+        page = _explored_page_within(choosing_within(kind))
+    else:
+        at_random, page = np.full(n_links, n_slots / n_links), _explored_page(kind.choose)
+    logged = LoggedPages(
+        explore=float(explore),
+        rules=rules,
+        at_random=at_random,
+        probabilities=np.zeros(n_links),
+        links=np.zeros(min(n_slots + 1, n_links), np.int64),
+        sums=new_sums(n_links),
+        places=new_places(n_links),
+    )
+    _, *others = functions_of(policy, environment, has_rules)
+    play = guarded_loop(policy, problem, (page, *others))
+    buffers = new_buffers(problem, environment, np.ones(1, np.int64))._replace(rules=logged)
     state, world = policy.start(problem), environment.world(experiment.n_rounds)
-    choose, learn = compiled_first(type(policy).choose), compiled_first(type(policy).learn)
-    arrive, serve = compiled_first(environment.arriving), compiled_first(environment.serving)
-    rank, put_in_order = compiled_first(type(policy).rank), compiled_first(order_page)
-    draw, chosen_by = compiled_first(draw_page), rng_of_choice(policy, chance)
-    ruled = simulated_rules(problem).for_page(None) if problem.rules else None
-    choose_within = compiled_first(choosing_within(type(policy)))
-    note_open = compiled_first(type(policy).note_open)
-    slots, views = np.arange(problem.n_slots), np.ones(problem.n_slots)
-    order, exposure = new_page_order(problem), np.ones(problem.n_slots)
-    state = with_slot_weights(state, order)
-    due: dict[int, list[tuple[int, SimulatedPage]]] = {}
-    for round_number in range(1, experiment.n_rounds + 1):
-        visitor = np.zeros(len(environment.feature_sizes) + 1, np.int64)
-        arrive(world, round_number, visitors, visitor)
-        if ruled is None:
-            choose(state, visitor[:-1], chosen_by)
-        else:
-            choose_within(state, visitor[:-1], chosen_by, ruled.rules)
-        if not is_own(policy.choose):
-            check_page(policy, state.mix, problem.n_slots)
-        shown, drawn = np.zeros(problem.n_slots, np.int64), np.zeros(problem.n_slots)
-        probabilities = explored(dense_probabilities(state.mix), explore)
-        if ruled is not None:  # a mix of two pages within the rules is within the rules
-            probabilities = ruled.rules.probabilities
-            probabilities[:] = (1.0 - explore) * probabilities + explore * ruled.at_random
-            compiled_first(draw_within)(ruled.rules, chance, shown, drawn)
-        elif explore:
-            shown = np.asarray(dependent_rounding(probabilities, chance))
-            drawn = probabilities[shown]
-        else:
-            draw(state.mix, chance, shown, drawn)
-        is_random = False
-        if problem.slot_weights:
-            rank(state, shown, order.worth)
-            is_random = bool(put_in_order(order, chance, shown, drawn))
-        outcomes = np.zeros((problem.n_levels, problem.n_slots))
-        serve(world, round_number, visitor, shown, visitors, outcomes)
-        page = SimulatedPage(visitor[:-1], shown, drawn, outcomes, is_random)
-        for level, delay in enumerate(environment.delays):
-            if delay:
-                note_open(state, visitor[:-1], level, shown, 1.0)
-        for level, delay in enumerate(environment.delays):
-            known = round_number + drawn_delay(delay, environment.delay_spread, visitors)
-            due.setdefault(known, []).insert(0, (level, page))
-        yield page, float(probabilities.min())
-        for level, old in sorted(due.pop(round_number, ()), key=lambda one: one[0]):
-            brought = old.outcomes[level]
-            if level == 0 and old.random_order:
-                learn_slot_weights(order, brought)
-            expose(order, slots, views, exposure)
-            if environment.delays[level]:
-                note_open(state, old.visitor, level, old.shown, -1.0)
-            seen = (old.shown, slots, old.probabilities, exposure, brought)
-            learn(state, old.visitor, level, LinkFeedback(*seen))
+    streams = [run_generator(experiment.seed, run, stream) for stream in (VISITORS, CHANCE)]
+    for number in range(1, experiment.n_rounds + 1):
+        buffers.checkpoints[0] = number
+        play(state, world, buffers, number, *streams)
+        row = number % len(buffers.shown)
+        page_shown = SimulatedPage(
+            buffers.visitors[row, :-1],
+            buffers.shown[row],
+            buffers.probabilities[row],
+            buffers.outcomes[row],
+            bool(buffers.is_in_random_order[row]),
+        )
+        yield page_shown, float(logged.probabilities.min())
 
 
 SHAPE = 2.0
