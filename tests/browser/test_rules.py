@@ -38,6 +38,8 @@ def test_a_rule_is_made_changed_and_retired(
     page.locator("#rule-form .offered input[value=l1]").check()
     assert page.locator("#rule-form [name=links]").input_value() == "l3 l1"
     fill(page, "Links", "l1, l2 l9x")
+    ticked = page.locator("#rule-form .offered input:checked")
+    assert [box.input_value() for box in ticked.all()] == ["l1", "l2"]
     fill(page, "At most, slots per page", "1")
     press(page, "Check")
     expect(page.locator("dialog[open]")).to_contain_text("must be links of the pool, got 'l9x'")

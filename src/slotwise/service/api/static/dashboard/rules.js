@@ -105,6 +105,12 @@ async function offer() {
   }));
 }
 
+// Ids may be written too: the boxes follow the field.
+links.control.addEventListener("input", () => {
+  const written = new Set(ids());
+  for (const box of offered.querySelectorAll("input")) box.checked = written.has(box.value);
+});
+
 function forget() {
   checked = null;
   form.go.textContent = "Check";
