@@ -90,6 +90,9 @@ def test_a_policy_on_a_fitted_simulator(log: Path, capsys: pytest.CaptureFixture
     answer = json.loads(said(capsys, *words, "--json"))
     assert answer["n_runs"] == 3
     assert 0 < answer["revenue"]["value"] < answer["clicks"]["value"] < 2
+    assert answer["share_of_such_pages"] == 1.0
+    fewer = " ".join(said(capsys, *words, "--slots", "1").split())
+    assert fewer.endswith("0 % of the log's pages have as many (--slots).")
 
 
 def test_the_frontier_and_its_picture(

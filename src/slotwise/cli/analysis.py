@@ -214,6 +214,7 @@ def _simulated(question: Question, settings: EvaluationSettings, n_runs: int) ->
         "n_rounds": n_rounds,
         "n_runs": n_runs,
         "n_slots": n_slots,
+        "share_of_such_pages": links.pages_of_size.get(n_slots, 0) / links.n_pages,
         "n_unsettled": links.n_unsettled,
         "currency": links.currency,
         "click_floor": question.floor,
@@ -226,11 +227,14 @@ def _print_simulated(answer: dict[str, object], as_json: bool) -> None:
         return
     console = Console(highlight=False)
     console.print(_levels_table(answer))
+    share = float(str(answer["share_of_such_pages"]))
+    n_slots = answer["n_slots"]
+    sizes = f" {100 * share:.4g} % of the log's pages have as many (--slots)." if share < 1 else ""
     console.print(
         f"{answer['candidate']} from scratch, {answer['n_runs']} runs of {answer['n_rounds']:,} "
-        f"pages of {answer['n_slots']} links on a simulator with the log's rates: links that do "
+        f"pages of {n_slots} links on a simulator with the log's rates: links that do "
         "not influence each other, one kind of visitor, no drift. A simulation, not an estimate "
-        "from the log.",
+        f"from the log.{sizes}",
         markup=False,
     )
 
