@@ -223,6 +223,8 @@ def test_unknown_parameters_of_an_address_are_refused(admin: httpx.Client, pool:
     assert problem["type"] == "validation"
     assert problem["errors"][0]["parameter"] == "reset_statistics"
     assert problem_of(admin.get(f"/v1/pools/{pool}?x=1"))["type"] == "validation"
+    problem = problem_of(admin.post(f"/v1/pools/{pool}/decide?slots=1", json={}))
+    assert problem["errors"][0]["parameter"] == "slots"
     assert admin.get("/healthz?x=1").status_code == 200
 
 

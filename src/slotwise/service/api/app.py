@@ -71,8 +71,9 @@ _JSON = re.compile(rb"\s*application/(?:[\w.-]+\+)?json\s*(?:;.*)?", re.IGNORECA
 _REQUEST_ID = re.compile(rb"(?!sw_)[A-Za-z0-9._:-]{1,64}")
 _SINGLE_HEADERS = (b"host", b"authorization", b"content-length", b"content-type", b"origin")
 _ANSWERS = (Answer, StreamAnswer)
-_STRICT_SCOPES = ("admin", "read")
-"""Calls of people and programs of the team: a parameter that is not known is a mistake."""
+_STRICT_SCOPES = ("admin", "read", "decide")
+"""Calls of people and programs of the team: a parameter that is not known is a mistake, such as
+`?slots=2`, which belongs in the body of `decide`."""
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"})
 """Those that are logged: any other text may be a misplaced key."""
 _SLUGS: dict[type[Exception], str] = {
