@@ -184,12 +184,12 @@ def test_stations_must_have_the_same_visitors() -> None:
 def test_without_a_spread_visitors_are_those_of_the_links() -> None:
     rates = np.array([0.1, 0.4, 0.0]), np.array([0.5, 1.0, 0.3])
     for links in (
-        segments_of(*rates, [0.5, 0.5], spread=0.0, seed=1),
-        logistic_of(*rates, [2, 3], effect=0.0, seed=1),
+        segments_of(rates, [0.5, 0.5], spread=0.0, seed=1),
+        logistic_of(rates, [2, 3], effect=0.0, seed=1),
     ):
         known = links.visitor_rates(1)
         for kind in known.rates:
             np.testing.assert_allclose(kind[0], rates[0], atol=2e-6)
             np.testing.assert_allclose(kind[1], rates[0] * rates[1], atol=2e-6)
     with pytest.raises(InvalidInput, match="`spread` must be a finite number"):
-        segments_of(*rates, [1.0], spread=-1.0, seed=1)
+        segments_of(rates, [1.0], spread=-1.0, seed=1)

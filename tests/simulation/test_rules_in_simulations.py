@@ -49,7 +49,7 @@ def test_visitors_and_slots_are_compared_with_the_best_mix_within_the_rules(
     weights: list[float] | None,
 ) -> None:
     rates = [0.5, 0.4, 0.3, 0.2, 0.1], [0.2, 0.3, 0.4, 0.5, 0.9]
-    shop = segments_of(*rates, [0.6, 0.4], spread=0.7, seed=2, slot_weights=weights)
+    shop = segments_of(rates, [0.6, 0.4], spread=0.7, seed=2, slot_weights=weights)
     free, ruled = (
         find_optimum(shop, Problem(5, 2, 0.4, horizon=100, rules=rules), 100)
         for rules in ((), RULES)

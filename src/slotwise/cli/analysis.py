@@ -35,7 +35,7 @@ from slotwise.evaluation import (
     read_mix,
 )
 from slotwise.policies import make_policy
-from slotwise.problem import Rule
+from slotwise.problem import Problem, Rule
 from slotwise.selection import Frontier, SlotRule, frontier, solve_rules
 from slotwise.selector import Selector
 from slotwise.simulation.simulated_log import (
@@ -179,7 +179,7 @@ def _check(question: Question, frontier: bool) -> None:
 def _simulated(question: Question, settings: EvaluationSettings, n_runs: int) -> dict[str, object]:
     """Return what a policy earned on links with the rates of the log."""
     # the engine takes longer to load than a log takes to read
-    from slotwise.simulation.series import simulate_fitted
+    from slotwise.simulation.series import FittedCounts, simulate_fitted
 
     if n_runs < 2:
         raise InvalidInput.of("--runs", "at least 2", n_runs)
@@ -187,17 +187,9 @@ def _simulated(question: Question, settings: EvaluationSettings, n_runs: int) ->
     links = fit_links(question.log, settings.max_revenue)
     n_slots = question.slots or links.n_slots
     n_rounds = min(links.n_pages, MAX_ROUNDS)
-    clicks, revenue = simulate_fitted(
-        links.views,
-        links.clicks,
-        links.revenue,
-        policy,
-        n_slots,
-        question.floor or 0.0,
-        n_rounds,
-        n_runs,
-        settings.seed,
-    )
+    counts = FittedCounts(links.views, links.clicks, links.revenue)
+    problem = Problem(len(links.views), n_slots, question.floor or 0.0, horizon=n_rounds)
+    clicks, revenue = simulate_fitted(counts, policy, problem, n_runs, settings.seed)
     answer: dict[str, Any] = {"candidate": policy.name, "kind": "simulated"}
     ends = [(1 - settings.confidence) / 4, 1 - (1 - settings.confidence) / 4]
     for level, unit, values in (

@@ -304,8 +304,7 @@ def _logit(rate: ArrayLike) -> Floats:
 
 
 def segments_of(
-    click_rate: ArrayLike,
-    revenue_per_click: ArrayLike,
+    rates: tuple[ArrayLike, ArrayLike],
     shares: Sequence[float],
     spread: float,
     seed: int,
@@ -314,20 +313,22 @@ def segments_of(
 ) -> SegmentLinks:
     """Return links whose rates differ between segments: logits move by `spread` times a normal.
 
-    >>> segments_of([0.1, 0.2], [0.5, 0.5], [0.5, 0.5], spread=0.0, seed=1).rates(1)[0].round(6)
+    `rates` are the click rates and the revenue per click of the links.
+
+    >>> rates = [0.1, 0.2], [0.5, 0.5]
+    >>> segments_of(rates, [0.5, 0.5], spread=0.0, seed=1).rates(1)[0].round(6)
     array([0.1, 0.2])
     """
     _check_spread("spread", spread)
     rng = np.random.default_rng(seed)
-    clicks, revenue = _logit(click_rate), _logit(revenue_per_click)
+    clicks, revenue = (_logit(one) for one in rates)
     moved = spread * rng.normal(size=(2, len(shares), len(clicks)))
-    rates = _sigmoid(clicks + moved[0]), _sigmoid(revenue + moved[1])
-    return SegmentLinks(*rates, shares, visitors, slot_weights)
+    of_segments = _sigmoid(clicks + moved[0]), _sigmoid(revenue + moved[1])
+    return SegmentLinks(*of_segments, shares, visitors, slot_weights)
 
 
 def logistic_of(
-    click_rate: ArrayLike,
-    revenue_per_click: ArrayLike,
+    rates: tuple[ArrayLike, ArrayLike],
     sizes: Sequence[int],
     effect: float,
     seed: int,
@@ -339,7 +340,7 @@ def logistic_of(
     """
     _check_spread("effect", effect)
     rng = np.random.default_rng(seed)
-    clicks, revenue = _logit(click_rate), _logit(revenue_per_click)
+    clicks, revenue = (_logit(one) for one in rates)
     each = effect / math.sqrt(max(1, len(sizes)))
     effects = [each * rng.normal(size=(2, size, len(clicks))) for size in sizes]
     return LogisticLinks(

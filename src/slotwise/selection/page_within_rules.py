@@ -115,20 +115,12 @@ def _drop_dominated(rules: PageRules, few_price: float, many_price: float) -> No
 
 
 @inner
-def _insert(
-    listed: Links,
-    firsts: Floats,
-    seconds: Floats,
-    begin: int,
-    at: int,
-    place: int,
-    first: float,
-    second: float,
-) -> None:
-    """Move a place up from entry `at` of a list that begins at `begin`.
+def _move_up(listed: Links, firsts: Floats, seconds: Floats, begin: int, at: int) -> None:
+    """Move entry `at` of a list that begins at `begin` up to where it belongs.
 
     Its arguments are three arrays, not the rules: passing many arrays costs more than inserting.
     """
+    place, first, second = listed[at], firsts[at], seconds[at]
     k = at
     while k > begin and _is_better(first, second, firsts[k - 1], seconds[k - 1]):
         listed[k], firsts[k], seconds[k] = listed[k - 1], firsts[k - 1], seconds[k - 1]
@@ -185,8 +177,8 @@ def _list_best(rules: PageRules, value_weight: float, click_weight: float) -> bo
             size = int64(0)
         for entry in range(begin, begin + size):
             place = listed[entry]
-            first, second = scores[place], seconds_of[place]
-            _insert(listed, firsts, seconds, begin, entry, place, first, second)
+            firsts[entry], seconds[entry] = scores[place], seconds_of[place]
+            _move_up(listed, firsts, seconds, begin, entry)
         worst = -np.inf
         if size == rules.needed[group]:
             worst = firsts[begin + size - 1] if size > 0 else np.inf
@@ -207,7 +199,8 @@ def _list_best(rules: PageRules, value_weight: float, click_weight: float) -> bo
                     if not _is_better(first, second, firsts[last], seconds[last]):
                         continue
                     is_listed[listed[last]] = False
-                _insert(listed, firsts, seconds, begin, last, k, first, second)
+                listed[last], firsts[last], seconds[last] = k, first, second
+                _move_up(listed, firsts, seconds, begin, last)
                 is_listed[k] = True
                 if size == rules.needed[group]:
                     worst = firsts[begin + size - 1]

@@ -144,8 +144,7 @@ class Segments(Section):
         _two_levels(self.kind, data)
         if self.click_rate is None and self.revenue_per_click is None:
             return segments_of(
-                data.click_rate,
-                data.revenue_per_click,
+                (data.click_rate, data.revenue_per_click),
                 self.shares,
                 self.spread,
                 self.visitor_seed,
@@ -179,8 +178,7 @@ class Logistic(Section):
             rule = "how many values each feature has, at least one feature"
             raise InvalidInput.of("feature_sizes", rule, self.feature_sizes)
         return logistic_of(
-            data.click_rate,
-            data.revenue_per_click,
+            (data.click_rate, data.revenue_per_click),
             self.feature_sizes,
             self.effect,
             self.visitor_seed,

@@ -15,7 +15,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -482,27 +482,28 @@ def highest_round_number(limit: float) -> float:
     return round(math.floor(limit / unit) * unit, 12)
 
 
+class FittedCounts(NamedTuple):
+    """Views, clicks and revenue of each link; revenue is at most 1 a click."""
+
+    views: Floats
+    clicks: Floats
+    revenue: Floats
+
+
 def simulate_fitted(
-    views: Floats,
-    clicks: Floats,
-    revenue: Floats,
-    policy: Policy,
-    n_slots: int,
-    click_floor: float,
-    n_rounds: int,
-    n_runs: int = 20,
-    seed: int = 1,
+    counts: FittedCounts, policy: Policy, problem: Problem, n_runs: int = 20, seed: int = 1
 ) -> Floats:
     """Return clicks and revenue a page view of each run of `policy`, on rates drawn anew.
 
         click rate ~ Beta(1 + clicks, 1 + views - clicks)
         revenue per click ~ Beta(1 + revenue, 1 + clicks - revenue)
 
-    The counts are those of each link, with revenue of at most 1 a click. The policy starts from
-    scratch in every run. So the spread over runs has the chance of the visitors and what the counts
-    leave open in it. It has nothing of drift, of links that influence each other, or of visitors
-    that differ.
+    Slots, floor and rounds are those of `problem`. The policy starts from scratch in every run. So
+    the spread over runs has the chance of the visitors and what the counts leave open in it. It has
+    nothing of drift, of links that influence each other, or of visitors that differ.
     """
+    views, clicks, revenue = counts
+    n_rounds = whole_number("horizon", problem.horizon, at_least=1)
     rng = np.random.default_rng(seed)
     brought = []
     for run in range(n_runs):
@@ -511,8 +512,8 @@ def simulate_fitted(
         results = simulate(
             BernoulliLinks(click_rates, per_click),
             {"policy": policy},
-            n_slots,
-            click_floor,
+            problem.n_slots,
+            problem.click_floor,
             n_rounds,
             n_runs=1,
             seed=seed + run,
