@@ -91,6 +91,10 @@ def test_a_file_has_an_own_page_for_all_or_for_one_policy(tmp_path: Path) -> Non
     results = slotwise.simulation.run_experiment(experiment, n_threads=1)
     assert "own_page" in results.config["policies"][0]
     assert "own_page" not in results.config["policies"][1]
+    stored = slotwise.simulation.run_experiment(experiment, n_threads=1, parts=tmp_path / "parts")
+    rewards = {label: results.final(label, "reward").tolist() for label in results.labels}
+    assert rewards["uniform"] != rewards["without"]
+    assert {label: stored.final(label, "reward").tolist() for label in results.labels} == rewards
     path.write_text(FILE.replace("keep = 0.9", "keep = 2"))
     with pytest.raises(InvalidConfig, match=r"`policies.0`: `keep` must be a number between"):
         load_experiment(path).experiment()

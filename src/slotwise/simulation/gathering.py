@@ -54,14 +54,18 @@ DECIDING = (
 """The settings that determine a run, besides the policy."""
 
 
+PLAYED = ("name", "settings", "sources", "own_page")
+"""What determines a run of a policy: all but its label."""
+
+
 class Parts:
     """A folder with one small file for each finished run of each policy.
 
     A run is stored under a digest of everything that determines its numbers: the environment, the
-    page, the rounds, the seed, the settings of the policy, slotwise's own code and the files of
-    policies and environments of your own with all that they import. So a changed experiment starts
-    again, an experiment with more runs or another policy reuses finished runs, and two experiments
-    may share a folder and their common runs.
+    page, the rounds, the seed, the settings of the policy and its own page, slotwise's own code and
+    the files of policies and environments of your own with all that they import. So a changed
+    experiment starts again, an experiment with more runs or another policy reuses finished runs,
+    and two experiments may share a folder and their common runs.
     """
 
     def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
@@ -71,7 +75,7 @@ class Parts:
             setting["rules"] = config["rules"]
         self._folders = {
             policy["label"]: folder
-            / _digest([setting, policy["name"], policy["settings"], policy["sources"]])
+            / _digest([setting, *(policy[part] for part in PLAYED if part in policy)])
             for policy in config["policies"]
         }
 
