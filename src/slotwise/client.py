@@ -309,7 +309,7 @@ class Client:
         """Archive a pool."""
         return self._call("DELETE", f"/v1/pools/{pool_id}")
 
-    def put_link(
+    def put_link(  # noqa: PLR0913
         self,
         pool_id: str,
         link_id: str,

@@ -252,7 +252,7 @@ class _Compiler:
                 return
             try:
                 self._compile_all(codes)
-            except Exception as error:  # the functions stay interpreted
+            except Exception as error:  # noqa: BLE001 - the functions stay interpreted
                 text = f"slotwise could not compile: {error}"
                 warnings.warn(text, RuntimeWarning, stacklevel=2)
 

@@ -111,7 +111,7 @@ def split_page(
 
 
 @vector_pass
-def list_at_least(
+def list_at_least(  # noqa: PLR0913
     value: Floats,
     clicks: Floats,
     n_entries: int,

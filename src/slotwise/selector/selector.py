@@ -100,7 +100,7 @@ class Selector(Generic[AnyLink]):
     2
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         links: Iterable[AnyLink],
         n_slots: int = NOT_GIVEN,

@@ -118,7 +118,7 @@ class AlertWatch:
             started = time.perf_counter()
             try:
                 self.check()
-            except Exception:
+            except Exception:  # noqa: BLE001
                 _log.exception("checking for alerts failed; it will be tried again")
             # A thousand pools take long to check; pages and learning need the CPU more.
             rest_s = max(self._every_s, 9 * (time.perf_counter() - started))
@@ -131,5 +131,5 @@ class AlertWatch:
                 continue
             try:
                 self.deliver(webhook, message)
-            except Exception:  # whatever fails, the next message must be sent
+            except Exception:  # noqa: BLE001 - whatever fails, the next message must be sent
                 _log.exception("alert %s is not delivered", message.alert)

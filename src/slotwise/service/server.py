@@ -408,7 +408,7 @@ class BackgroundServer(_Run):
         try:
             with asyncio.Runner(loop_factory=_new_loop) as runner:
                 runner.run(self.main(lambda _: self._ready.set()))
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001
             self._failure = error
         finally:
             self._ready.set()

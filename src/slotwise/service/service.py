@@ -98,7 +98,7 @@ class Replica:
                 self.catch_up()
             except StoreUnavailable as error:
                 _log.debug("cannot follow other replicas: %s", error)
-            except Exception:
+            except Exception:  # noqa: BLE001
                 _log.exception("cannot follow other replicas; it will be tried again")
 
 

@@ -186,7 +186,7 @@ def _page_within(choose_within: Callable[..., None]) -> Callable[..., None]:
 
 
 @loop_maker
-def playing(
+def playing(  # noqa: C901, PLR0915
     page: Callable[..., None],
     learn: Callable[..., None],
     rank: Callable[..., None],
@@ -196,7 +196,7 @@ def playing(
 ) -> Callable[..., None]:
     """Return the loop that plays the rounds of a policy in an environment."""
 
-    def play(
+    def play(  # noqa: C901, PLR0915
         state: object,
         world: object,
         buffers: RunBuffers,

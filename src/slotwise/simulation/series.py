@@ -55,7 +55,7 @@ class PlainPythonNote(UserWarning):
     """A policy or environment is plain Python, so it runs slowly."""
 
 
-def simulate(
+def simulate(  # noqa: PLR0913
     links: Environment | Dataset | str,
     policies: Policy | str | Iterable[Policy | str] | Mapping[str, Policy | str],
     n_slots: int | None = None,

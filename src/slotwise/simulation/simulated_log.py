@@ -55,7 +55,7 @@ class SimulatedPage(NamedTuple):
     random_order: bool
 
 
-def simulate_log(
+def simulate_log(  # noqa: PLR0913
     path: str | os.PathLike[str],
     links: Environment,
     policy: Policy,
@@ -303,7 +303,7 @@ class TrafficPlan:
     ramp: PlannedRamp | None = None
 
 
-def plan_traffic(
+def plan_traffic(  # noqa: PLR0913
     page: RoughPage,
     *,
     certainty: float = 0.95,

@@ -406,7 +406,7 @@ def test_two_exports_at_once_write_every_row_once(tmp_path: Path, folder: Path) 
         try:
             with closing(open_existing_to_read(str(path))) as opened:
                 export_store(opened, Target(str(folder)), 60)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001
             failures.append(error)
 
     threads = [Thread(target=run) for _ in range(3)]

@@ -210,7 +210,7 @@ class App:
             answer = made if isinstance(made, _ANSWERS) else Answer(_encode(made), operation.status)
             if request.revision is not None:
                 answer.headers += ((b"etag", b'"%d"' % request.revision),)
-        except (Exception, asyncio.CancelledError) as error:
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001
             problem = _as_problem(error)
             answer = self._refuse(problem, error, request, operation)
         name = operation.name if operation else "none"

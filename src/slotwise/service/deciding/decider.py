@@ -160,7 +160,7 @@ class Decider:
         all_installed = sorted(self._installed.items())
         return [(pool_id, installed.stored) for pool_id, installed in all_installed]
 
-    def decide(
+    def decide(  # noqa: PLR0913
         self,
         pool_id: str,
         now_us: int,
@@ -191,7 +191,7 @@ class Decider:
         )
         return self._same(made, request)
 
-    def decide_at_once(
+    def decide_at_once(  # noqa: PLR0913
         self,
         pool_id: str,
         now_us: int,

@@ -107,7 +107,7 @@ class DecisionsById:
             with self._lock:
                 (self._unconfirmed.discard if is_confirmed else self._unconfirmed.add)(decision_id)
             deciding.set_result(decision)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001
             deciding.set_exception(error)
         finally:
             with self._lock:

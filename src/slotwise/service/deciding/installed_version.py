@@ -21,6 +21,7 @@ from slotwise.player.rules_in_force import RuledPage, RulesInForce
 from slotwise.player.slots import SlotPositions
 from slotwise.policies import Estimates
 from slotwise.policies.rest_of_page import Rest, solve_rest
+from slotwise.problem import Rule
 from slotwise.selection.page_rules import PageRules
 from slotwise.selection.page_within_rules import solve_within
 from slotwise.selection.promise import Shares
@@ -109,15 +110,11 @@ class InstalledVersion:
         self._scores = self.rates.revenue + (stored.shadow_price or 0.0) * self.rates.clicks
         rules = self.pool.rules(stored.paced_rules)
         self.spent = frozenset(spent)
-        hard = [
-            (one.name, frozenset(rule.links), quotas.get(one.name, 0))
-            for one, rule in zip(self._pool.rules, rules, strict=True)
-            if one.budget is not None and one.budget.hard and now_us < one.budget.until_us
-        ]
+        hard = self._hard_budgets(rules, quotas, now_us)
         self.hard = [one for one in hard if one[2] > 0 and one[0] not in self.spent]
         """Rules with a hard budget: name, links, and how many slots they may have in total."""
-        spent_links = {link for name, links, most in hard for link in links} - {
-            link for one in self.hard for link in one[1]
+        spent_links = {link for _, links, _ in hard for link in links} - {
+            link for _, links, _ in self.hard for link in links
         }
         self.off = (self.pool.off_at(now_us) | spent_links) & self._places.keys()
         """Links outside their dates or without a budget."""
@@ -125,13 +122,7 @@ class InstalledVersion:
         self._ruling: AbstractContextManager[object] = nullcontext()
         """Held while `_in_force` and its buffers are used."""
         self._ruled_by = (rules, self.link_ids, self._pool.slots)
-        if before is not None and before._in_force and before._ruled_by == self._ruled_by:
-            self._in_force, self._ruling = before._in_force, before._ruling
-        elif self.link_ids and (rules or self.off):
-            self._in_force = self.pool.rules_in_force(
-                self.link_ids, self._pool.slots, stored.paced_rules
-            )
-            self._ruling = RLock()
+        self._set_rules(before)
         shown = self._places.keys() - self.off
         pins = [(pin.position, pin.link_id) for pin in self._pool.pins]
         self._standing = sorted(pin for pin in pins if pin[1] in shown)
@@ -281,6 +272,27 @@ class InstalledVersion:
                 pinned[position] = link_id
         return constraints._replace(exclude=exclude, pinned=tuple(sorted(pinned.items())))
 
+    def _hard_budgets(
+        self, rules: Sequence[Rule], quotas: Mapping[str, int], now_us: int
+    ) -> list[tuple[str, frozenset[str], int]]:
+        """Return the name, the links and the quota of each rule with a hard budget now."""
+        return [
+            (one.name, frozenset(rule.links), quotas.get(one.name, 0))
+            for one, rule in zip(self._pool.rules, rules, strict=True)
+            if one.budget is not None and one.budget.hard and now_us < one.budget.until_us
+        ]
+
+    def _set_rules(self, before: InstalledVersion | None) -> None:
+        """Put the rules in force; the same rules keep the buffers of the version before."""
+        rules = self._ruled_by[0]
+        if before is not None and before._in_force and before._ruled_by == self._ruled_by:
+            self._in_force, self._ruling = before._in_force, before._ruling
+        elif self.link_ids and (rules or self.off):
+            self._in_force = self.pool.rules_in_force(
+                self.link_ids, self._pool.slots, self.stored.paced_rules
+            )
+            self._ruling = RLock()
+
     def _places_of(self, link_ids: Sequence[str]) -> Links:
         return np.array([self._places[link_id] for link_id in link_ids], dtype=np.int64)
 
@@ -393,7 +405,7 @@ class InstalledVersion:
                 probabilities = self._probabilities_of(places, n_slots, pins)
             else:
                 probabilities = self._probabilities_within(ruled.rules)[places]
-        except Exception:
+        except Exception:  # noqa: BLE001
             _log.exception("policy %s failed for a page with constraints", self.policy)
             return self._fallback_page(rest, POLICY_FAILED)
         random = None if ruled is None else ruled.at_random[places]

@@ -357,7 +357,7 @@ class Learner:
                 self.learn(clock_us())
             except (StoreUnavailable, Superseded) as error:
                 _log.info("learning waits: %s", error)
-            except Exception:
+            except Exception:  # noqa: BLE001
                 _log.exception("learning failed; it will be tried again")
             # A pool that takes long to publish must not keep a core busy all the time.
             took_s = time.thread_time() - started

@@ -182,7 +182,7 @@ class PoolRun:
         run.n_resets = learned.n_resets
         try:
             stored = StoredVersion.decode(learned.published)
-        except Exception:  # damaged bytes can make the readers raise anything
+        except Exception:  # noqa: BLE001 - damaged bytes can make the readers raise anything
             _log.exception("the version of pool %s cannot be read; a new one is made", run.pool_id)
             return run
         run._delivered = DeliveredPages(pool.settings, run.counters.delivered, stored)

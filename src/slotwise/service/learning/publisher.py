@@ -101,7 +101,7 @@ def publish(draft: Draft, now_us: int, rng: np.random.Generator) -> Version:
                 pages.plan_for(views_to_come)
             rules = None if draft.within is None else draft.within.rules
             probabilities = pages.probabilities(rng, n_draws, rates, rules)
-    except Exception:
+    except Exception:  # noqa: BLE001
         _log.exception("policy %s of pool %s failed", pool.policy, pool.pool_id)
         fallback = POLICY_FAILED
     # Without the compiler it is a numpy number, which cannot be stored.
@@ -293,7 +293,7 @@ class Publisher:
             kept = run.last_version()
             failed = stand_in(run.pool, run.counters, run.version, now_us, LEARNING_FAILED)
             self._decider.install(kept or failed)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001
             failure = f"{type(error).__name__}: {error}"[:MAX_FAILURE_CHARS]
             if failure != run.failure:  # do not log it every second
                 _log.exception("pool %s cannot learn and shows its own page", run.pool_id)

@@ -353,7 +353,7 @@ class GroupCommitter:
             answers = self._store.commit(operations)
         except StoreUnavailable:
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001
             if len(group) == 1:
                 if isinstance(error, Superseded):
                     _log.info("a write was refused by the store: %s", error)
@@ -438,7 +438,7 @@ def then(
         # Committed changes are applied even if the caller no longer waits.
         try:
             result = make(done.result())
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001
             if second.set_running_or_notify_cancel():
                 second.set_exception(error)
             return

@@ -185,7 +185,7 @@ class _Writer:
             return _Reply(answers)  # type: ignore[arg-type]
         except StoreUnavailable as error:
             return _Reply(away=str(error))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001
             error.add_note(traceback.format_exc())
             return _Reply(refused=pickle.dumps(error))
 
