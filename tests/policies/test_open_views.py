@@ -12,7 +12,7 @@ from queue_ts import QueueTS
 from slotwise.compile import switching
 from slotwise.environments import BernoulliLinks, LateFeedback, SegmentLinks
 from slotwise.policies import NOBODY, ConUCB, LinkFeedback, PacedBayes, Policy
-from slotwise.policies.link_rates import prior_mean
+from slotwise.policies.link_rates import prior_mean, spread_of_sales
 from slotwise.policies.policy import NO_SLOTS, ignore_open
 from slotwise.problem import Problem
 from slotwise.simulation.engine import play_run
@@ -89,7 +89,8 @@ def test_the_debt_of_open_pages_is_that_of_their_expected_outcomes() -> None:
     floors = state.floors
     correction = (5.0 + debt + floors.reserve[0]) / (policy.patience * math.sqrt(0.3 * 81))
     expected = floors.expected[0]
-    price = max(0.0, expected + max(1.0, math.sqrt(expected)) * correction)
+    steepness = max(1.0, math.sqrt(expected)) * spread_of_sales(state.pool)
+    price = max(0.0, expected + steepness * correction)
     assert floors.prices[0] == pytest.approx(prior_mean(state.pool, 1) * price, rel=1e-12)
     assert floors.prices[0] > 0.0
 

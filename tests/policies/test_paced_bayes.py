@@ -92,7 +92,7 @@ class Twin:
         return mean * size, variance * (doubt + size**2) + mean**2 * doubt
 
     def price(self) -> float:
-        return self.prior(1) * self.floor.price()
+        return self.prior(1) * self.floor.price(self.amounts.between)
 
     def worth(self, link: int, price: float) -> tuple[float, float]:
         """Return mean and variance of what showing a link is worth."""

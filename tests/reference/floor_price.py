@@ -28,11 +28,12 @@ class PriceTwin:
         self.owed = min(self.owed + self.floor, max(self.owed, most))
         self.owed = max(self.owed - n_clicks, -4 * deviation)
 
-    def price(self) -> float:
-        """Return the price of a click."""
+    def price(self, between: float) -> float:
+        """Return the price of a click; `between` says how the mean sales of links vary."""
         promised = self.floor * (self.n_pages + 1)
         correction = (self.owed + self.reserve) / (self.patience * math.sqrt(promised))
-        return max(0.0, self.expected + max(1.0, math.sqrt(self.expected)) * correction)
+        steepness = max(1.0, math.sqrt(self.expected)) * math.sqrt(1.0 + between)
+        return max(0.0, self.expected + steepness * correction)
 
 
 def price_for_visitors(value: Any, clicks: Any, n_slots: int, floor: float, most: float) -> float:

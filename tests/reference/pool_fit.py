@@ -90,7 +90,18 @@ class SaleSizes(NamedTuple):
 
     def of_link(self, n_sales: float, money: float) -> tuple[float, float]:
         """Return mean and variance of the sale of a link, in mean sales."""
-        mean = self.unseen
+        mean, guesses = self.unseen, 0.0
         if n_sales > 0:
             mean = (money / (self.unit or 1.0) + self.kappa) / (n_sales + self.kappa)
-        return mean, mean**2 * self.between * self.kappa / (n_sales + self.kappa)
+        elif mean > 1.0 + 1e-6:
+            guesses = self.variance_of_guesses
+        return mean, mean**2 * self.between * self.kappa / (n_sales + self.kappa) + guesses
+
+    @property
+    def variance_of_guesses(self) -> float:
+        """The variance of a sale of a link without any: the mean sale or, by chance, any other."""
+        log = math.log(1 / self.unit)
+        usual, other = 1.0, (1 / self.unit - 1) / log  # means of both guesses, and of their squares
+        squares = 1.0, (1 / self.unit**2 - 1) / (2 * log)
+        chance = (self.unseen - usual) / (other - usual)
+        return (1 - chance) * squares[0] + chance * squares[1] - self.unseen**2

@@ -68,7 +68,7 @@ class RegressionTwin:
 
     def price(self) -> float:
         """Return the price of a click, in mean sales."""
-        return self.prior_mean(1) * self.price_of_floor.price()
+        return self.prior_mean(1) * self.price_of_floor.price(self.amounts.between)
 
     def rates(self, visitor: Any, link: int) -> list[tuple[float, float]]:
         """Return mean and variance of the click rate and of the revenue of a click."""

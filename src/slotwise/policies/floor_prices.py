@@ -1,7 +1,7 @@
 """The price of a floor: the price at the posterior means, corrected by the outcomes received.
 
     price    = b0 [expected + s (Q + open debt) / (v sqrt(promised))]+
-    s        = max(1, sqrt(expected))
+    s        = max(1, sqrt(expected)) sqrt(1 + between)
     expected = the price of the floor program on the posterior means, in b0, at most 20
     Q        = owed + reserve
     owed    <- min(owed + floor, most) - outcomes of the page, at least -4 sd,   sd = sqrt(promised)
@@ -19,7 +19,9 @@ is kept from the first page views in which it binds again, and one that was out 
 back for as long again. The reserve ends a debt that lasts because `expected` is too low; sqrt(floor
 / t) / 4 per page adds up to half a standard deviation. The more a click costs, the more the price
 must move to get another one, so s grows with the expected price; with its root, since the price
-oscillates if s is proportional to it.
+oscillates if s is proportional to it. Where the sales of links differ, with `between` as their
+squared coefficient of variation, links on the page are worth several times the mean, and the price
+must move more as well.
 
 Every outcome is credited when it arrives, also one of a page that was counted before. Open pages
 count with what they are expected to owe: otherwise the price would rise while their clicks are
@@ -159,13 +161,16 @@ def credit(floors: Floors, visitor: Links, level: int, views: Floats, outcomes: 
 
 
 @inner
-def corrected_price(floors: Floors, floor: int, open_debt: float) -> float:
-    """Return the price of a floor in units of the revenue of an outcome of its level."""
+def corrected_price(floors: Floors, floor: int, open_debt: float, spread: float) -> float:
+    """Return the price of a floor in units of the revenue of an outcome of its level.
+
+    `spread` is the root mean square of the mean sales of links, in mean sales.
+    """
     promised = floors.least[floor] * (floors.rounds[floor] + 1.0)
     owed = floors.owed[floor] + floors.reserve[floor] + open_debt
     expected = max(0.0, floors.expected[floor])
     correction = owed / (floors.patience * math.sqrt(promised))
-    return max(0.0, expected + max(1.0, math.sqrt(expected)) * correction)
+    return max(0.0, expected + max(1.0, math.sqrt(expected)) * spread * correction)
 
 
 @inner

@@ -13,8 +13,9 @@ is worth 90 times as much per sale after its first sales, and sales of equal siz
 uncertainty. A link that has not sold yet sells like those that have, or, with the chance 6 / (links
 that have sold + 6), for anything from the mean sale to the largest possible one, on a logarithmic
 scale: in a small pool whose limit is far above its sales, a dear link that joins is tried for
-longer. A view counts as a sale or not; the sizes in a batch of many views are not known, so it
-counts as many sales of the mean size as make its total, at most one for each trial.
+longer. Its variance is that over both guesses. A view counts as a sale or not; the sizes in a batch
+of many views are not known, so it counts as many sales of the mean size as make its total, at most
+one for each trial.
 
 The prior of a level is one Beta for the whole pool. Its smaller parameter is 1, which makes the
 rarer outcome's rate about exponential: links several times better than the rest remain likely. At
@@ -87,6 +88,9 @@ FIRST_VARIATION = 0.25
 OTHER_KINDS = 6.0
 """Weight of the guess that a link that has not sold yet sells for another amount, in links."""
 
+LEAST_UNSEEN = 1.0 + 1e-6
+"""Below it, the largest possible sale is the mean sale, and the guesses do not differ."""
+
 LEAST_KAPPA, MOST_KAPPA = 0.1, 10.0
 """Limits of the weight of the pool's mean sale in that of a link, in sales."""
 
@@ -156,6 +160,12 @@ def mean_sale(pool: PoolFit) -> float:
     """Return the mean amount of a sale; 1, the largest possible one, while there is none."""
     unit = pool.amounts[UNIT]
     return unit if unit > 0.0 else 1.0
+
+
+@inner
+def spread_of_sales(pool: PoolFit) -> float:
+    """Return the root mean square of the mean sales of links, in mean sales."""
+    return math.sqrt(1.0 + pool.amounts[BETWEEN])
 
 
 @inner
@@ -336,7 +346,23 @@ def amount_of(pool: PoolFit, counts: RateCounts, link: int, n_sales: float) -> t
     kappa = _kappa(pool.amounts)
     money = counts.sums[len(counts.rounds) - 1, link] / mean_sale(pool)
     mean = (money + kappa) / (n_sales + kappa) if n_sales > 0.0 else pool.amounts[UNSEEN]
-    return mean, mean * mean * pool.amounts[BETWEEN] * kappa / (n_sales + kappa)
+    variance = mean * mean * pool.amounts[BETWEEN] * kappa / (n_sales + kappa)
+    if n_sales <= 0.0 and mean > LEAST_UNSEEN:
+        variance += _variance_of_guesses(1.0 / mean_sale(pool), mean)
+    return mean, variance
+
+
+@inner
+def _variance_of_guesses(most: float, mean: float) -> float:
+    """Return the variance of the amount of a link that has not sold yet, over both guesses.
+
+    Its mean is `mean`, and `most` the largest possible sale, in mean sales. Without this, the
+    score of an expensive link that joins would fall below those of the others before it sells.
+    """
+    log = math.log(most)
+    chance = (mean - 1.0) / ((most - 1.0) / log - 1.0)
+    square = 1.0 + chance * ((most * most - 1.0) / (2.0 * log) - 1.0)
+    return max(0.0, square - mean * mean)
 
 
 @inner

@@ -57,6 +57,7 @@ from slotwise.policies.link_rates import (
     refit_pool,
     refresh_all_widths,
     refresh_rates,
+    spread_of_sales,
 )
 from slotwise.policies.older_states import upgraded
 from slotwise.policies.open_views import (
@@ -211,10 +212,11 @@ def _price_floors(state: PacedBayesState) -> None:
     for level in range(last):
         floors.reward[level] = floors.rewards[level] / mean_sale(state.pool)
     floors.reward[last] = floors.rewards[last]
+    spread = spread_of_sales(state.pool)
     for floor in range(len(floors.prices)):
         unit = outcome_worth(state.pool, floors.reward, floors.levels[floor])
         debt = _open_debt(state, state.visitors, floor)
-        floors.prices[floor] = unit * corrected_price(floors, floor, debt)
+        floors.prices[floor] = unit * corrected_price(floors, floor, debt, spread)
 
 
 @inner
