@@ -192,6 +192,7 @@ def test_an_own_page_below_the_floor_is_reported() -> None:
     assert found is not None
     assert found.own_misses_floor
     assert "the own page misses the click floor" in str(selector.report())
+    assert "make up for it at the expense of revenue" in str(selector.report())
 
 
 def test_a_file_goes_on_with_promise_and_evidence(tmp_path: Path) -> None:

@@ -270,5 +270,8 @@ def comparison_lines(found: ComparisonReport | None) -> list[str]:
     lines.append(f"{found.share_chosen:.1%} of pages are chosen now: {found.why}")
     if found.own_misses_floor:
         clicks = found.own_clicks.estimate
-        lines.append(f"the own page misses the click floor: it has {clicks:.4g} clicks a page")
+        lines.append(
+            f"the own page misses the click floor: it has {clicks:.4g} clicks a page, and chosen "
+            "pages make up for it at the expense of revenue"
+        )
     return lines

@@ -175,7 +175,7 @@ export function promise(pool) {
   const earned = found.chosen_views === 0 ? "No chosen page has settled yet."
     : `On ${things(found.chosen_views, "settled view")} of chosen pages, ${amount(gained.mean)} was ${gained.mean < 0 ? "lost" : "gained"} against your own page (${ends}).` +
       (givenUp > 0 ? ` Own pages gave up about ${amount(givenUp)} so far, if chosen pages earn what they seem to.` : "");
-  const missing = found.misses_floor ? `Your own page itself misses the click floor of ${rate(pool.click_floor)}.` : "";
+  const missing = found.misses_floor ? `Your own page itself misses the click floor of ${rate(pool.click_floor)}. Chosen pages make up for it at the expense of revenue, so their share may not grow: lower the floor until most pages are chosen.` : "";
   return { verdict, share: shares.trim(), money: earned, note: missing };
 }
 
