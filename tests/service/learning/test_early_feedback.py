@@ -252,7 +252,7 @@ RATES = {f"l{k}": 0.05 + 0.1 * k for k in range(6)}
 
 
 def visit(service: Service, n_views: int, start_s: float = 0.0, seed: int = 1) -> None:
-    """Show pages, ten a second, to visitors who click within a second; learn every second."""
+    """Show pages, ten a second, to visitors who click within a second; learn every other second."""
     rng = np.random.default_rng(seed)
     for number in range(n_views):
         now_us = seconds(start_s + number / 10)
@@ -261,7 +261,7 @@ def visit(service: Service, n_views: int, start_s: float = 0.0, seed: int = 1) -
         if clicked:
             events = [click(one, page.decision_id) for one in clicked]
             service.committer.submit_events(events, now_us + 1).result()
-        if number % 10 == 9:
+        if number % 20 == 19:
             service.learner.learn(now_us + 2)
 
 
@@ -277,10 +277,9 @@ def expected_clicks(service: Service) -> float:
     return sum(share * RATES[one] for one, share in shares.items())
 
 
-@pytest.mark.parametrize("weights", [{}, {"learn_slot_weights": True}])
-def test_pages_learn_while_all_windows_are_open(open_service: OpenService, weights: Any) -> None:
+def test_pages_learn_while_all_windows_are_open(open_service: OpenService) -> None:
     """The best page has 1.0 clicks and a random one 0.6; nothing is stored as learned."""
-    service = opened(open_service(), **weights)
+    service = opened(open_service())
     visit(service, 600)
     assert expected_clicks(service) > 0.75
     report = service.reporter.stats("home")
@@ -329,13 +328,10 @@ def clicks_by_device(service: Service, at_s: float) -> list[float]:
     return found
 
 
-@pytest.mark.parametrize("weights", [{}, {"learn_slot_weights": True}])
-def test_pages_for_visitors_learn_while_all_windows_are_open(
-    open_service: OpenService, weights: Any
-) -> None:
+def test_pages_for_visitors_learn_while_all_windows_are_open(open_service: OpenService) -> None:
     """The best page of a kind has 1.0 clicks and a random one 0.6; nothing is stored as learned."""
     features = {"device": ["phone", "desktop"]}
-    service = opened(open_service(), features=features, **weights)
+    service = opened(open_service(), features=features, learn_slot_weights=True)
     visit_by_device(service, 500)
     assert min(clicks_by_device(service, 50.5)) > 0.7
     run = service.publisher.runs["home"]
