@@ -303,12 +303,12 @@ class Player:
         probability of every link, as a log needs it. With `own`, the page is that of its group,
         and the probabilities are those of the mixture of groups.
         """
-        self._mixture = None
+        self._mixture = self._own_order = None
         self._choose(visitor, rng, constraints, explore, all_links or own is not None)
         if own is not None:
-            self._mix_groups(own, constraints)
+            self._mix_groups(own, constraints, explore)
 
-    def _mix_groups(self, own: OwnView, constraints: Constraints | None) -> None:
+    def _mix_groups(self, own: OwnView, constraints: Constraints | None, explore: float) -> None:
         chosen, n_slots = self._chosen, self.problem.n_slots
         assert chosen is not None
         ruled = None if self.rules is None else self.rules.for_page(constraints)
@@ -316,7 +316,12 @@ class Player:
         page = own_probabilities(own.places, by_policy, n_slots, constraints, ruled)
         self._mixture = mixed(own.shares, by_policy, page)
         self._own_order = own.places if own.group == "own" else None
-        chosen[:] = page if own.group == "own" else by_policy  # where `draw` draws from
+        if own.group == "own":  # where `draw` draws from
+            chosen[:] = page
+        elif self._within is not None:
+            chosen[:] = by_policy  # the own page was made in the same buffer
+        elif constraints is None and not explore:
+            self._chosen = None  # the mix of the policy's state
 
     def _choose(
         self,
@@ -410,7 +415,10 @@ class Player:
             entries = self._entries or self._obtain_entries()
             entries.draw.call(self._state.mix, self._chance_of(rng), self._shown, self._drawn)
             return self._shown, self._drawn
-        places = dependent_rounding(chosen, rng)
+        if self._own_order is not None:  # without rules no link of the own page is left to chance
+            places = np.flatnonzero(chosen)
+        else:
+            places = dependent_rounding(chosen, rng)
         return places, chosen[places]
 
     def _arrange(self, places: Links, drawn: Floats, rng: np.random.Generator) -> bool:
