@@ -15,9 +15,10 @@ import numpy as np
 
 from benchmarks.measuring import Row, at_most, note
 from slotwise.simulation import cluster, experiment_path, load_experiment, run_experiment
-from slotwise.simulation.cluster import blocks_of, play_on_cluster
+from slotwise.simulation.cluster import play_on_cluster
 from slotwise.simulation.experiment import Experiment
 from slotwise.simulation.gathering import Parts
+from slotwise.simulation.run_blocks import blocks_of
 
 N_WORKERS, N_RUNS = 2, 20
 N_SMALL_BLOCKS = 100

@@ -12,7 +12,7 @@ from benchmarks.combinations import Combination, Played, play
 from benchmarks.leaderboard.__main__ import main
 from benchmarks.leaderboard.board import Leaderboard
 from benchmarks.leaderboard.page import BLOCK_END, BLOCK_START
-from slotwise.simulation.cluster import PlayedBlock, RunBlock
+from slotwise.simulation.run_blocks import PlayedBlock, RunBlock
 
 TINY = ["--cases", "few-links", "--policies", "uniform", "--runs", "3", "--rounds", "60"]
 

@@ -15,7 +15,7 @@ from slotwise.errors import InvalidInput, MissingData, UnsupportedState
 from slotwise.policies import Policy, Uniform
 from slotwise.problem import Problem
 from slotwise.simulation import Results
-from slotwise.simulation.cluster import RunBlock
+from slotwise.simulation.run_blocks import RunBlock
 from tests.benchmarks.boards import Fared, make_board, make_case
 
 EFFORT = Effort(n_rounds=80, n_runs=3)

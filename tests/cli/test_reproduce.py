@@ -12,7 +12,7 @@ import pytest
 from slotwise.cli import experiments
 from slotwise.cli.main import main
 from slotwise.simulation import Results
-from slotwise.simulation.cluster import PlayedBlock, RunBlock
+from slotwise.simulation.run_blocks import PlayedBlock, RunBlock
 from slotwise.simulation.series import FIGURES, SWEEPS
 
 TINY = ["--runs", "3", "--rounds", "60"]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from slotwise.cli.main import main
 from slotwise.simulation import Results
-from slotwise.simulation.cluster import PlayedBlock, RunBlock
+from slotwise.simulation.run_blocks import PlayedBlock, RunBlock
 
 EXPERIMENT = """
 title = "Mine"

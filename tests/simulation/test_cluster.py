@@ -18,8 +18,8 @@ from slotwise.errors import InvalidInput, SlotwiseError
 from slotwise.policies import CUCB, Uniform
 from slotwise.problem import Problem
 from slotwise.simulation import Planned, Results, cluster, run_experiment, run_series, simulate
-from slotwise.simulation.cluster import PlayedBlock, RunBlock, blocks_of
 from slotwise.simulation.experiment import Experiment
+from slotwise.simulation.run_blocks import PlayedBlock, RunBlock, blocks_of
 from tests.simulation.worlds import FLOOR, LINKS, N_LINKS, N_SLOTS
 
 N_RUNS, N_ROUNDS = 12, 300

@@ -10,8 +10,8 @@ import pytest
 from slotwise.policies import CUCB, Exp3M, LExp, Uniform
 from slotwise.problem import Problem
 from slotwise.simulation import Experiment, compile_ahead as module
-from slotwise.simulation.cluster import RunBlock
 from slotwise.simulation.compile_ahead import compiled_elsewhere, distinct_loops
+from slotwise.simulation.run_blocks import RunBlock
 from tests.simulation.worlds import FLOOR, LINKS, N_LINKS, N_SLOTS
 
 

@@ -17,9 +17,9 @@ from slotwise.environments.datasets import load_dataset
 from slotwise.errors import InvalidInput, UnknownName
 from slotwise.policies import CUCB, ConUCB, Exp3M, FixedMix, LExp, Policy, Uniform
 from slotwise.problem import Problem
-from slotwise.simulation import Experiment, Results, cluster, oracle, run_experiment, simulate
-from slotwise.simulation.cluster import PlayedBlock, RunBlock
+from slotwise.simulation import Experiment, Results, oracle, run_blocks, run_experiment, simulate
 from slotwise.simulation.experiment import N_CHECKPOINTS, current_commit
+from slotwise.simulation.run_blocks import PlayedBlock, RunBlock
 from tests.simulation.worlds import FLOOR, LINKS, N_LINKS, N_SLOTS
 
 POLICIES: dict[str, Policy] = {
@@ -144,7 +144,7 @@ def test_ctrl_c_while_runs_are_submitted_waits_for_none_that_has_not_started(
         played.append(block.runs)
         return PlayedBlock([], [])
 
-    monkeypatch.setattr(cluster, "ThreadPoolExecutor", Interrupted)
+    monkeypatch.setattr(run_blocks, "ThreadPoolExecutor", Interrupted)
     monkeypatch.setattr(RunBlock, "play", play)
     with pytest.raises(Stop):
         run_experiment(experiment({"cucb": CUCB()}), n_threads=1)
@@ -189,6 +189,7 @@ def test_a_broken_part_is_played_again(tmp_path: Path, count_plays: Callable[[],
     assert count_plays() == 1
 
 
+@pytest.mark.compiled
 def test_memory_does_not_grow_with_rounds() -> None:
     def peak(n_rounds: int) -> int:
         run_experiment(experiment(n_rounds=100, n_runs=1), n_threads=1)  # compiles

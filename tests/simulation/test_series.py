@@ -17,7 +17,7 @@ from slotwise.environments import BernoulliLinks, LateFeedback
 from slotwise.policies import CUCB, ConUCB, Policy, Uniform
 from slotwise.problem import Problem
 from slotwise.simulation import Experiment, Planned, Results, run_experiment, run_series
-from slotwise.simulation.cluster import PlayedBlock, RunBlock
+from slotwise.simulation.run_blocks import PlayedBlock, RunBlock
 from slotwise.simulation.series import finished_results
 from tests.simulation.test_run import assert_same
 from tests.simulation.worlds import FLOOR, LINKS, N_LINKS, N_SLOTS

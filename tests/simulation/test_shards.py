@@ -88,7 +88,7 @@ def test_shards_of_several_machines_are_put_together(
     assert "10 runs in mine.parquet.parts" in capsys.readouterr().out
     assert main(["merge", "mine.toml", "--into", "mine.parquet.parts"]) == 2
     assert "`FOLDERS` must be folders with finished runs" in capsys.readouterr().err
-    monkeypatch.setattr("slotwise.simulation.cluster.play_run", None)  # nothing is left to play
+    monkeypatch.setattr("slotwise.simulation.run_blocks.play_run", None)  # nothing is left to play
     assert main(["simulate", "mine.toml"]) == 0
     assert Results.load("mine.parquet").n_runs == 5
 

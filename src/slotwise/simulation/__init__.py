@@ -1,9 +1,9 @@
 """Run experiments: an experiment in, a results file out.
 
 `engine` plays one run in a compiled loop, `experiment` and `experiment_file` describe what is
-played, `series`, `gathering` and `cluster` play what is missing on threads or a cluster, `optimum`
-has the best mix that regret is measured against, and `results` holds what came out. The command
-line and the benchmarks use it. It may import environments, `player` and what is below.
+played, `series` and `gathering` play what is missing, on threads (`run_blocks`) or on a `cluster`,
+`optimum` has the best mix that regret is measured against, and `results` holds what came out. The
+command line and the benchmarks use it. It may import environments, `player` and what is below.
 """
 
 from slotwise.extras import naming_extra

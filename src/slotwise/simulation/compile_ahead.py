@@ -17,9 +17,9 @@ from pathlib import Path
 from time import thread_time
 
 from slotwise.compile import compiles
-from slotwise.simulation.cluster import RunBlock, blocks_of
 from slotwise.simulation.engine import is_machine_code
 from slotwise.simulation.experiment import Experiment
+from slotwise.simulation.run_blocks import RunBlock, blocks_of
 
 LOADED_WITHIN_S = 1.0
 """Processor time that loading a stored loop takes at most; compiling one takes several seconds."""

@@ -20,16 +20,10 @@ import numpy as np
 
 from slotwise.arrays import Floats
 from slotwise.errors import InvalidInput
-from slotwise.simulation.cluster import (
-    PlayedBlock,
-    RunBlock,
-    blocks_of,
-    play_in_threads,
-    play_on_cluster,
-    runs_per_block,
-)
+from slotwise.simulation.cluster import play_on_cluster, runs_per_block
 from slotwise.simulation.experiment import Experiment
 from slotwise.simulation.results import Results, quantities_of
+from slotwise.simulation.run_blocks import PlayedBlock, RunBlock, blocks_of, play_in_threads
 
 if TYPE_CHECKING:
     from distributed import Client

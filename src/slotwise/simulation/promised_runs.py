@@ -1,7 +1,7 @@
 """Runs in which some views get an own page and the share of chosen pages keeps a promise.
 
 The loop is that of `engine`, in parts: the share is decided between them, as a `Selector` does it.
-Used by `cluster`, `experiment`, `experiment_file` and `series`.
+Used by `experiment`, `experiment_file`, `run_blocks` and `series`.
 """
 
 from __future__ import annotations
