@@ -66,6 +66,16 @@ def test_floors_of_segments_are_saved(tmp_path: Path) -> None:
         assert loaded.select(visitor=asked).shown == chooser.select(visitor=asked).shown
 
 
+def test_pins_leave_fewer_slots_than_the_floor_of_a_segment() -> None:
+    chooser = selector({"country": {"DE": 1.2}, "new": {True: 0.0}})
+    for pins in (LINKS[:1], LINKS[6:], LINKS[:1]):
+        page = chooser.select(visitor={"country": "DE", "new": True}, pin=pins)
+        assert set(pins) <= set(page.shown)
+        assert sum(page.probabilities.values()) == pytest.approx(2.0)
+        chooser.update(page, clicks=[], revenue={})
+    assert chooser.problem.segment_floors == {"country": {"DE": 1.2}, "new": {True: 0.0}}
+
+
 def test_counts_of_the_past_owe_segments_nothing() -> None:
     chooser = selector({"country": {"DE": 0.4}})
     counts = [KnownCounts(LINKS[0], {"country": "DE"}, 1_000, 20, 5.0)]

@@ -72,13 +72,26 @@ def solve_rest(estimates: Estimates, problem: Problem, rest: Rest) -> Floats:
 def _problem_left(problem: Problem, n_links: int, n_slots: int, brought: Floats) -> Problem:
     """Return the problem of the rest; a floor that it cannot reach is lowered to its slots."""
     most = float(np.nextafter(n_slots, 0))
+
+    def left(least: float, level: int) -> float:
+        return min(max(least - float(brought[level]), KEPT_FLOOR * least), most)
+
     floors = {
-        level: min(max(least - brought[problem.levels.index(level)], KEPT_FLOOR * least), most)
-        for level, least in problem.floors.items()
+        level: left(least, problem.levels.index(level)) for level, least in problem.floors.items()
     }
-    click_floor = floors.pop(problem.levels[0])
-    page = replace(problem, slot_weights=())  # before it has fewer slots than weights
-    return replace(page, n_links=n_links, n_slots=n_slots, click_floor=click_floor, floors=floors)
+    of_segments = {
+        name: {value: left(least, 0) for value, least in of_values.items()}
+        for name, of_values in problem.segment_floors.items()
+    }
+    return replace(
+        problem,
+        n_links=n_links,
+        n_slots=n_slots,
+        click_floor=floors.pop(problem.levels[0]),
+        floors=floors,
+        segment_floors=of_segments,
+        slot_weights=(),
+    )
 
 
 def fill_slots(weights: Floats, n_slots: int) -> Floats:
