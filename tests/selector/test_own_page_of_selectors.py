@@ -208,6 +208,19 @@ def test_a_file_goes_on_with_promise_and_evidence(tmp_path: Path) -> None:
     assert loaded.report().comparison == selector.report().comparison
 
 
+def test_visitors_keep_their_group_when_the_own_page_is_set_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    selector = Selector(LINKS, n_slots=2, seed=5)
+    selector.save(tmp_path / "file")
+    loaded = Selector.load(tmp_path / "file")
+    for one in (selector, loaded):
+        one.set_own_page(LINKS[:2], holdout=0.5)
+    keys = [f"visitor {k}" for k in range(40)]  # all equal by chance: 2 ** -40
+    groups = [[one.select(visitor_key=key).group for key in keys] for one in (selector, loaded)]
+    assert groups[0] == groups[1]
+
+
 def test_another_own_page_starts_anew_and_another_promise_does_not() -> None:
     selector = shop(keep=0.9)
     play(selector, 300, RATES)

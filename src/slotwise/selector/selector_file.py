@@ -279,6 +279,7 @@ def save_selector(selector: Selector, path: Path) -> None:
             "longest_wait": pages.longest_wait,
         },
         "rng": selector._rng.bit_generator.state,
+        "secret": selector._secret.hex(),
     }
     if promised is not None:
         order = [link_to_json(link) for link in promised.order]
@@ -352,6 +353,8 @@ def load_selector(kind: type[Selector], path: Path) -> Selector:
         selector._pages = _pages_from_file(header["pages"], arrays, links, names, features)
         selector._delivered.restore(arrays["delivered"], selector.problem.n_slots)
         selector._player.load(arrays)
+        if "secret" in header:  # also for an own page that is set later
+            selector._secret = bytes.fromhex(header["secret"])
         if "own_page" in header:
             _restore_own_page(selector, header["own_page"], arrays)
         for page in selector._pages:
