@@ -21,6 +21,7 @@ from slotwise.rounds import Link
 from tests.selector.selectors import KINDS, LINKS, STEADY, everything, new_selector, play
 
 Floats = NDArray[np.float64]
+MAX_FILES = 18
 
 
 def test_ids_are_any_hashable_values() -> None:
@@ -265,3 +266,4 @@ def test_a_page_enters_the_files_that_the_guide_counts(monkeypatch: pytest.Monke
         sys.setprofile(None)
     guide = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text()
     assert f"`Selector.select` enters {len(files)} files" in guide, sorted(files)
+    assert len(files) <= MAX_FILES

@@ -216,7 +216,7 @@ def test_changes_and_versions_reach_the_others(start_replica: StartReplica) -> N
         shown = [one.post("/v1/pools/home/decide").json()["links"] for _ in range(20)]
         assert "l0" not in {link["link_id"] for links in shown for link in links}
         made = other.post("/v1/keys", json={"scopes": ["decide"], "label": "shop"}).json()
-        until(lambda: first.context.service.directory.key(made["key_id"]) is not None)
+        until(lambda: first.context.service.directory.key_records.get(made["key_id"]) is not None)
         with http(first.url, made["key"]) as shop:
             assert shop.post("/v1/pools/home/decide").status_code == 200
 

@@ -19,16 +19,16 @@ from tests.service.conftest import POOL, http
 ROOT = Path(__file__).parents[2]
 SERVICE = "/slotwise/service/"
 SERVER_THREAD = "slotwise-server"
-MAX_FILES = 20
-MAX_FILES_OF_EVENT = 24
+MAX_FILES = 16
+MAX_FILES_OF_EVENT = 33
+"""With the process that writes, `storage/writer_process.py`, which a test does not start."""
 MAX_RETURNS = 2
 GATES = {"storage/group_commit.py", "storage/sqlite.py", "storage/sql_reads.py"}
 GATES |= {"counting/attribution.py", "pool.py"}
 """Who writes and reads the store, what counts, and the settings: called at every step."""
-HEAD = {"http/protocol.py", "http/addresses.py", "http/routing.py", "http/exchange.py"}
-HEAD |= {"api/app.py", "api/context.py", "access/keys.py", "pool_directory.py", "observability.py"}
-NOT_DRAWN = HEAD | {"deciding/installed_version.py", "deciding/page_mix.py", "pool_version.py"}
-"""The head of the request, and what the decider makes of a version."""
+HEAD = {"http/protocol.py", "http/routing.py", "http/exchange.py"}
+HEAD |= {"api/app.py", "access/keys.py", "observability.py"}
+"""The head of each request, which is drawn for a page view only."""
 
 
 class Walk:
@@ -122,9 +122,11 @@ def test_an_event_takes_the_way_that_is_drawn_to_the_next_version(tmp_path: Path
         learning.join()
         walk.is_on = False
         assert service.decider.installed("home").version > before
-    entered = {file: by for file, by in walk.callers.items() if file not in NOT_DRAWN}
-    assert sorted(entered) == sorted(drawn_under("### The way of an event to the next version"))
-    assert len(entered) <= MAX_FILES_OF_EVENT
-    assert f"it enters {len(walk.callers)} files of the service, and the process" in guide()
+    entered = walk.callers
+    drawn = drawn_under("### The way of an event to the next version")
+    assert drawn_under("### The way of a page view") > HEAD
+    assert sorted(entered) == sorted(drawn | HEAD)
+    assert len(entered) + 1 <= MAX_FILES_OF_EVENT
+    assert f"it enters {len(entered)} files of the service, and the process" in guide()
     often = {file for file, by in entered.items() if len(by) > MAX_RETURNS}
     assert often == GATES, {file: sorted(entered[file]) for file in often ^ GATES}

@@ -271,7 +271,7 @@ class Player:
 
     def encode(self, visitor: Mapping[str, object] | None) -> Visitor:
         """Return what is known of a visitor as places of feature values."""
-        if visitor is None and not self.features:
+        if visitor is None and not self.features.sizes:
             return NOBODY
         return self.features.encode(visitor)
 

@@ -84,7 +84,8 @@ class PoolDirectory:
                 pool.pool_id: Pool.of(with_known_policy(pool), reader.links(pool.pool_id))
                 for pool in reader.pools()
             }
-            self._keys = {key.key_id: key for key in reader.keys()}  # noqa: SIM118 - no dict
+            self.key_records = {key.key_id: key for key in reader.keys()}  # noqa: SIM118 - no dict
+            """Every key by its id, including revoked ones."""
             self._last_change, _ = reader.changed_since(0)
         self.keys_changed: Callable[[], None] = lambda: None
         """Called after another process changed a key."""
@@ -107,10 +108,10 @@ class PoolDirectory:
             for pool in found:
                 self._take_changed(pool)
             # Keys are never removed, and a revoked one never works again.
-            made_since = {one: key for one, key in self._keys.items() if one not in keys}
-            revoked = {one: key for one, key in self._keys.items() if key.revoked_us}
+            made_since = {one: key for one, key in self.key_records.items() if one not in keys}
+            revoked = {one: key for one, key in self.key_records.items() if key.revoked_us}
             keys |= made_since | revoked
-            have_changed, self._keys = keys != self._keys, keys
+            have_changed, self.key_records = keys != self.key_records, keys
         if have_changed:
             self.keys_changed()
 
@@ -341,22 +342,18 @@ class PoolDirectory:
     def keys(self) -> list[KeyRecord]:
         """Return every key, including revoked ones. Quick."""
         with self._lock:
-            return [self._keys[key_id] for key_id in sorted(self._keys)]
-
-    def key(self, key_id: str) -> KeyRecord | None:
-        """Return a key, revoked or not, or None. Quick."""
-        return self._keys.get(key_id)
+            return [self.key_records[key_id] for key_id in sorted(self.key_records)]
 
     def put_key(self, key: KeyRecord, by: str, now_us: int) -> Future[KeyRecord]:
         """Store a new key; an id that is taken raises `Conflict`."""
-        if key.key_id in self._keys:
+        if key.key_id in self.key_records:
             raise Conflict(f"the key id {key.key_id!r} is taken")
         key = replace(key, created_us=now_us)
         return self._save_key(key, _change(now_us, by, "key.create", key.key_id, None, key))
 
     def revoke_key(self, key_id: str, by: str, now_us: int) -> Future[KeyRecord]:
         """Revoke a key; a revoked key never works again. Raises `UnknownKey`."""
-        before = self._keys.get(key_id)
+        before = self.key_records.get(key_id)
         if before is None:
             raise UnknownKey(f"there is no key {key_id!r}")
         key = replace(before, revoked_us=before.revoked_us or now_us)
@@ -367,7 +364,7 @@ class PoolDirectory:
 
         Learning continues without them. Raises `UnknownKey`.
         """
-        if key_id not in self._keys:
+        if key_id not in self.key_records:
             raise UnknownKey(f"there is no key {key_id!r}")
         change = ChangeRecord(
             changed_us=now_us,
@@ -487,7 +484,7 @@ class PoolDirectory:
     def _save_key(self, key: KeyRecord, change: ChangeRecord) -> Future[KeyRecord]:
         def take(_: list[object]) -> KeyRecord:
             with self._lock:
-                self._keys[key.key_id] = key
+                self.key_records[key.key_id] = key
             return key
 
         return then(self._committer.submit([contract.SaveKey(key=key, change=change)]), take)

@@ -15,8 +15,7 @@ from scipy import stats
 
 from slotwise.errors import InvalidInput, UnsupportedState
 from slotwise.service.deciding.installed_version import MAX_CACHED_CONSTRAINTS
-from slotwise.service.deciding.shown_since import MAX_LATEST
-from slotwise.service.pool_version import Shown, StoredVersion
+from slotwise.service.pool_version import MAX_LATEST, Shown, StoredVersion
 from slotwise.service.records import DecisionRecord, Pin
 from slotwise.service.refusals import Conflict, StoreUnavailable, UnknownLink, UnknownPool
 from slotwise.service.service import Service

@@ -9,7 +9,7 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple, get_args
 
 from slotwise.errors import InvalidInput
@@ -83,20 +83,22 @@ def key_allows(key: KeyRecord, scope: str) -> bool:
     return not _IMPLIED.get(scope, frozenset({scope, "admin"})).isdisjoint(key.scopes)
 
 
-def find_key(secret: str, look_up: Callable[[str], KeyRecord | None]) -> KeyRecord | None:
+def find_key(secret: str, records: Mapping[str, KeyRecord]) -> KeyRecord | None:
     """Return the valid key with this secret, compared in constant time, or None.
+
+    `records` are the known keys by id.
 
     >>> made = new_key(["read"], now_us=0)
     >>> stored = {made.record.key_id: made.record}
-    >>> find_key(made.secret, stored.get) is made.record
+    >>> find_key(made.secret, stored) is made.record
     True
-    >>> find_key("sw_rk_" + "A" * 43, stored.get) is None
+    >>> find_key("sw_rk_" + "A" * 43, stored) is None
     True
     """
     if not _KEY.fullmatch(secret):
         return None
     key_hash = _hash_of(secret)
-    key = look_up(key_hash[:_KEY_ID_CHARS])
+    key = records.get(key_hash[:_KEY_ID_CHARS])
     if key is None or key.revoked_us or not hmac.compare_digest(key.key_hash, key_hash):
         return None
     return key

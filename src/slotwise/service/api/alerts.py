@@ -255,7 +255,7 @@ def _webhook(context: ServiceContext, receiver: AlertReceiver) -> Webhook:
 
 
 def _answer(context: ServiceContext, receiver: AlertReceiver) -> ReceiverAnswer:
-    key = context.service.directory.key(receiver.by)
+    key = context.service.directory.key_records.get(receiver.by)
     return ReceiverAnswer(
         receiver_id=receiver.receiver_id,
         url=receiver.shown_url,

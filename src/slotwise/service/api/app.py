@@ -168,7 +168,8 @@ class App:
             for operation in self.operations
             if operation.body is not None
         }
-        self._proxies = TrustedProxies(context.settings.proxy_networks)
+        networks = context.settings.proxy_networks
+        self._proxies = TrustedProxies(networks) if networks else None
         self._changes: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """The locks of pools that are being changed."""
         self._start_id = os.urandom(4).hex()
@@ -251,7 +252,7 @@ class App:
         if operation.scope is not None and not here:
             request.key = self._authorize(operation, request)
         if operation.meter is not None:
-            context.spend(operation.meter, request)
+            context.limits.spend(operation.meter, request)
         if operation.query is not None:
             request.query = read_query(operation.query, scope["query_string"])
         elif operation.scope in _STRICT_SCOPES and scope["query_string"]:
@@ -272,11 +273,11 @@ class App:
         if given is not None:
             kind, _, secret = given.decode("latin-1").partition(" ")
             if kind.lower() == "bearer":
-                key = find_key(secret.strip(), context.service.directory.key)
+                key = find_key(secret.strip(), context.service.directory.key_records)
         elif b"cookie" in request.headers:
             key = key_of_session(context, request, operation)
         if key is None:
-            context.spend("refused_keys", request)
+            context.limits.spend("refused_keys", request)
             slug, detail = "unknown-key", "the key is wrong or revoked"
             if given is None:
                 slug = "missing-key"

@@ -5,11 +5,10 @@ Used by most of `api`, and by `cli`, `demo` and `server`.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 from slotwise.service.access.keys import click_secrets
 from slotwise.service.access.sessions import SessionSigner
@@ -19,9 +18,8 @@ from slotwise.service.api.page_json import PageWriter
 from slotwise.service.api.refused_requests import Refusals
 from slotwise.service.clock import SteadyClock
 from slotwise.service.http import exchange, routing
-from slotwise.service.http.addresses import rate_limited_network
 from slotwise.service.http.problems import RequestProblem
-from slotwise.service.http.routing import RateLimit
+from slotwise.service.http.routing import RateLimits
 from slotwise.service.logs import ServiceLog
 from slotwise.service.observability import ServiceMetrics
 from slotwise.service.planning import Planner
@@ -37,10 +35,6 @@ N_EVALUATION_THREADS = 1
 N_CHANGE_THREADS = 2
 
 Token = TypeVar("Token")
-Meter = Literal["decide", "pages", "events", "clicks", "replays", "refused_keys", "calls"]
-"""The rate limits: each operation names one."""
-
-
 system_clock_us = SteadyClock()
 """The clock of this process."""
 
@@ -77,7 +71,7 @@ class ServiceContext:
         self.planner = Planner(settings.plan_within_s)
         self.dashboards: ReportCache[DashboardPool] = ReportCache(cached_s=2.0)
         self.comparisons: ReportCache[object] = ReportCache(cached_s=10.0)
-        rates: dict[Meter, float] = {
+        rates = {
             "decide": settings.decide_per_s,
             "pages": settings.pages_per_s,
             "events": settings.events_per_s,
@@ -86,9 +80,7 @@ class ServiceContext:
             "refused_keys": settings.refused_keys_per_s,
             "calls": settings.calls_per_s,
         }
-        self.limits: dict[str, RateLimit] = {
-            meter: RateLimit(rate, 2 * rate) for meter, rate in rates.items()
-        }
+        self.limits = RateLimits(rates)
 
     @property
     def is_secure(self) -> bool:
@@ -125,20 +117,9 @@ class ServiceContext:
         """
         token = read(request.path_values["token"])
         if token is None:
-            self.spend("clicks", request)
+            self.limits.spend("clicks", request)
             raise RequestProblem("unknown-token", "the signature does not fit")
         return token
-
-    def spend(self, meter: Meter | str, request: Request, n: int = 1) -> None:
-        """Count `n` calls of the request's key, or of its address, or refuse them."""
-        key = request.key
-        caller = key.key_id if key is not None else rate_limited_network(request.client)
-        self.limits[meter].spend(caller, now_s=time.monotonic(), n=n)
-
-    def spend_address(self, meter: Meter, request: Request) -> None:
-        """Count a call of the request's address, whatever its key."""
-        caller = rate_limited_network(request.client)
-        self.limits[meter].spend(caller, now_s=time.monotonic())
 
 
 Request = exchange.Request[KeyRecord]

@@ -51,7 +51,7 @@ def read_session(context: ServiceContext, request: Request) -> Session | None:
         session = context.session_signer.read(text, context.clock_us())
         if session is None or context.service.signed_out.has(session):
             continue
-        key = context.service.directory.key(session.key_id)
+        key = context.service.directory.key_records.get(session.key_id)
         if key is not None and not key.revoked_us:
             return session
     return None
@@ -71,7 +71,7 @@ def key_of_session(
         return None
     if operation.method not in _SAFE:
         check_origin(request)
-    return context.service.directory.key(session.key_id)
+    return context.service.directory.key_records.get(session.key_id)
 
 
 def check_origin(request: Request) -> None:

@@ -259,7 +259,7 @@ def _check_batch(context: ServiceContext, request: Request, n_events: int) -> No
         detail = f"`events` must have at most {max_batch} items, got {n_events}"
         raise RequestProblem("batch-too-large", detail, errors=[FieldError(detail, "/events")])
     if n_events > 1:  # the call itself has been counted already, as one event
-        context.spend("events", request, n_events - 1)
+        context.limits.spend("events", request, n_events - 1)
 
 
 async def _submit(context: ServiceContext, events: Sequence[Event]) -> list[Outcome]:

@@ -192,7 +192,7 @@ async def evaluate_flags(context: ServiceContext, request: Request) -> Answer:
     if tag := _fresh_tag(request.headers.get(b"if-none-match", b""), state, now_us):
         return Answer(b"", 304, b"", ((b"etag", tag), *headers))
     if len(pool_ids) > 1:  # the call itself has been counted already
-        context.spend("decide", request, len(pool_ids) - 1)
+        context.limits.spend("decide", request, len(pool_ids) - 1)
     flags = []
     for pool_id, visitor in visitors.items():
         try:

@@ -103,7 +103,7 @@ async def list_keys(context: ServiceContext, request: Request) -> KeyList:
 async def revoke_key(context: ServiceContext, request: Request) -> KeyAnswer:
     """Revoke a key permanently."""
     key_id = request.path_values["key_id"]
-    key = context.service.directory.key(key_id)
+    key = context.service.directory.key_records.get(key_id)
     if key is None or not key.scopes:
         raise UnknownKey(f"`key_id` must be one of the keys, got {key_id!r}")
     keys = context.service.directory.keys()

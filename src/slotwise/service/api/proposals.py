@@ -97,13 +97,13 @@ def check_page_key(context: ServiceContext, request: Request) -> None:
     key = request.key
     assert key is not None
     if not key.pool_id:
-        context.spend("decide", request)
+        context.limits.spend("decide", request)
         return
     pool_id = request.path_values.get("pool_id", key.pool_id)
     if key.pool_id != pool_id:
         detail = f"the key is for the pool {key.pool_id!r}"
         raise RequestProblem("wrong-scope", detail)
-    context.spend_address("pages", request)
+    context.limits.spend_address("pages", request)
     origin = request.headers.get(b"origin", b"").decode("latin-1")
     if destination_host(origin) not in context.service.directory.pool(pool_id).allowed_hosts:
         context.outcomes.pages.note("refused-host", pool_id, origin)
@@ -215,7 +215,10 @@ async def record_view(context: ServiceContext, request: Request) -> Answer:
     if ignored := why_no_click("POST", request.text_headers()):
         context.outcomes.pages.note("ignored-visitor", seen.pool_id, ignored)
     elif now_us - seen.issued_us < PROPOSED_US:
-        key, network = context.service.directory.key(seen.key_id), short_address(request.client)
+        key, network = (
+            context.service.directory.key_records.get(seen.key_id),
+            short_address(request.client),
+        )
         view, networks = (seen.pool_id, network, seen.decision_id), context.outcomes.networks
         if key and key.pool_id and not networks.may_learn(*view, now_us):
             context.outcomes.pages.note("one-network", seen.pool_id, network)

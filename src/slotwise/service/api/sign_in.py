@@ -68,9 +68,9 @@ async def show_session(context: ServiceContext, request: Request) -> SessionAnsw
 async def sign_in(context: ServiceContext, request: Request) -> Answer:
     """Sign in to the dashboard with a key; the answer sets a cookie."""
     body: SignInBody = request.body
-    key = find_key(body.key.strip(), context.service.directory.key)
+    key = find_key(body.key.strip(), context.service.directory.key_records)
     if key is None:
-        context.spend("refused_keys", request)
+        context.limits.spend("refused_keys", request)
         raise _refused("unknown-key", "the key is wrong or revoked")
     if not key_allows(key, "read"):
         has = ", ".join(key.scopes)
@@ -122,7 +122,7 @@ def _answer(context: ServiceContext, request: Request, session: Session | None) 
 
 
 def _describe(context: ServiceContext, request: Request, session: Session | None) -> SessionAnswer:
-    key = context.service.directory.key(session.key_id) if session else None
+    key = context.service.directory.key_records.get(session.key_id) if session else None
     if session is None or key is None:
         is_here = is_visitor_of_this_machine(request, context.settings)
         may: Literal["read", "nothing"] = "read" if is_here else "nothing"

@@ -29,8 +29,13 @@ from slotwise.service.deciding.page_request import (
     canonical_constraints,
     checked_constraints,
 )
-from slotwise.service.deciding.shown_since import MAX_LATEST, ShownSince
-from slotwise.service.pool_version import Shown, StoredVersion, Version
+from slotwise.service.pool_version import (
+    MAX_LATEST,
+    Shown,
+    ShownSince,
+    StoredVersion,
+    Version,
+)
 from slotwise.service.records import DAY_US, SECOND_US, DecisionRecord, Pin
 from slotwise.service.refusals import Conflict, UnknownPool
 from slotwise.service.storage.contract import AppendDecision, Store

@@ -1,6 +1,6 @@
 """Find the address of the visitor who sent a request, behind trusted proxies.
 
-Used by `api`, `settings` and `webhook`.
+Used by `api`, `routing`, `settings` and `webhook`.
 """
 
 from __future__ import annotations
@@ -38,9 +38,6 @@ class TrustedProxies:
             except ValueError:
                 rule = "addresses or networks such as 10.0.0.0/8, separated by commas"
                 raise InvalidInput.of("trusted_proxies", rule, network) from None
-
-    def __bool__(self) -> bool:
-        return bool(self._networks)
 
     def _is_trusted(self, address: str) -> bool:
         parsed = _parse(address)

@@ -1,4 +1,4 @@
-"""Operations: how they are declared, and which one answers a method and a path.
+"""Operations: how they are declared, which one answers a method and a path, and how often.
 
 Used by `openapi` and `api`.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import math
 import re
+import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ import msgspec
 import numpy as np
 
 from slotwise.errors import InvalidInput
+from slotwise.service.http.addresses import rate_limited_network
 from slotwise.service.http.exchange import Answer, Key, Request, StreamAnswer
 from slotwise.service.http.problems import (
     FieldError,
@@ -283,3 +285,24 @@ class RateLimit:
         self._buckets.move_to_end(caller)
         if len(self._buckets) > _MAX_CALLERS:
             self._buckets.popitem(last=False)
+
+
+class RateLimits(dict[str, RateLimit]):
+    """The rate limits of a service, by the meter that an operation names.
+
+    >>> RateLimits({"decide": 10.0})["decide"].spend("k1", now_s=0.0)
+    """
+
+    def __init__(self, per_s: Mapping[str, float]) -> None:
+        super().__init__({meter: RateLimit(rate, 2 * rate) for meter, rate in per_s.items()})
+
+    def spend(self, meter: str, request: Request[Any], n: int = 1) -> None:
+        """Count `n` calls of the request's key, or of its address, or refuse them."""
+        if request.key is None:
+            self.spend_address(meter, request, n)
+        else:
+            self[meter].spend(request.key.key_id, now_s=time.monotonic(), n=n)
+
+    def spend_address(self, meter: str, request: Request[Any], n: int = 1) -> None:
+        """Count calls of the request's address, whatever its key."""
+        self[meter].spend(rate_limited_network(request.client), now_s=time.monotonic(), n=n)
