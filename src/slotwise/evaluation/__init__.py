@@ -20,7 +20,6 @@ with naming_extra("`slotwise.evaluation`"):
         frontier_of_log,
     )
     from slotwise.evaluation.fitted_links import FittedLinks, fit_links
-    from slotwise.evaluation.other_logs import obp_log, open_bandit_log, shown_mix
 
 __all__ = [
     "ESTIMATORS",
@@ -36,8 +35,5 @@ __all__ = [
     "evaluate_all",
     "fit_links",
     "frontier_of_log",
-    "obp_log",
-    "open_bandit_log",
     "read_mix",
-    "shown_mix",
 ]

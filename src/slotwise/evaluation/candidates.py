@@ -1,6 +1,6 @@
 """Candidates: with what probability each link would have been on the page.
 
-Used by `estimators`, `evaluate` and `other_logs`.
+Used by `estimators` and `evaluate`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Read a log of page views once, in batches of whole pages, and check every row.
 
-Used by `candidates`, `estimators`, `evaluate`, `fitted_links`, `link_tallies` and `other_logs`.
+Used by `candidates`, `estimators`, `evaluate`, `fitted_links` and `link_tallies`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The Open Bandit data set has, for three campaigns, a log of random pages and a l
 Thompson sampling (BTS). The click rate of BTS, estimated from the random log alone, stands beside
 the click rate in its own log. Run it with the directory of the unpacked data set:
 
-    python examples/open_bandit.py obd
+    python examples/open_bandit/open_bandit.py obd
 
 The 10,000-row samples lie in the source archive of obp 0.5.7, under obp/dataset/obd.
 """
@@ -14,8 +14,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from slotwise.evaluation import Estimate, evaluate, open_bandit_log, shown_mix
-from slotwise.evaluation.other_logs import CAMPAIGNS
+from other_logs import CAMPAIGNS, open_bandit_log, shown_mix
+
+from slotwise.evaluation import Estimate, evaluate
 
 
 def interval(estimate: Estimate) -> str:

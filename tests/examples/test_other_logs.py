@@ -8,16 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from other_logs import obp_log, open_bandit_log, shown_mix
 
 from slotwise.errors import InvalidInput, MissingData
-from slotwise.evaluation import (
-    EvaluationSettings,
-    LinkMix,
-    evaluate,
-    obp_log,
-    open_bandit_log,
-    shown_mix,
-)
+from slotwise.evaluation import EvaluationSettings, LinkMix, evaluate
 from slotwise.evaluation.log_reader import LogReader
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -67,7 +61,7 @@ def test_the_example_runs(tmp_path: Path) -> None:
         for campaign in ("all", "men", "women"):
             write_campaign(tmp_path, policy, campaign, n_rows=200)
     outcome = subprocess.run(
-        [sys.executable, EXAMPLES / "open_bandit.py", tmp_path],
+        [sys.executable, EXAMPLES / "open_bandit" / "open_bandit.py", tmp_path],
         check=True,
         capture_output=True,
         text=True,
