@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from slotwise.errors import InvalidInput
 from slotwise.policies import (
     NO_SLOTS,
     NOBODY,
@@ -16,6 +17,7 @@ from slotwise.policies import (
     LinkFeedback,
     PacedBayes,
     Policy,
+    Uniform,
     make_policy,
 )
 from slotwise.policies.rest_of_page import Rest, rest_of_page
@@ -131,3 +133,18 @@ def test_several_floors_may_be_kept_by_the_pinned_links() -> None:
         page_of(policy),
     )
     assert probabilities.sum() == pytest.approx(1.0)
+
+
+def test_a_mix_that_is_given_link_by_link_is_scaled_and_another_error_is_raised() -> None:
+    given = policy_called("fixed-mix")
+    left = rest(given, given.start(PROBLEM))
+    assert left.sum() == pytest.approx(3)
+    assert left[0] == 1.0  # as certain as it was
+
+    class Picky(Uniform):
+        def move(self, state: Any, problem: Problem, kept: Any) -> Any:
+            raise InvalidInput.of("problem", "mine", problem.n_links)
+
+    picky = Picky()
+    with pytest.raises(InvalidInput, match="`problem` must be mine, got 6"):
+        rest(picky, picky.start(PROBLEM))

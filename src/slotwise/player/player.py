@@ -500,10 +500,7 @@ class Player:
         self._all_or_nothing(self._learn, view)
 
     def learn_many(self, views: Iterable[PageFeedback]) -> None:
-        """Learn many views in one compiled call, each with feedback of one level, in this order.
-
-        Where slots are alike, the views of links are not counted: the caller has its own counters.
-        """
+        """Learn many views in one compiled call, each with feedback of one level, in this order."""
         self._all_or_nothing(self._learn_many, views)
 
     def learn_counts(self, totals: Iterable[LinkTotals]) -> None:
@@ -618,10 +615,11 @@ class Player:
                 brought,
             ),
         )
-        if not page_slots.are_alike and self.counts is self._own_counts:
-            at = np.repeat(np.array(levels), np.diff(starts)), places
-            np.add.at(self._own_counts.views, at, exposure)
-            np.add.at(self._own_counts.sums, at, brought)
+        if self.counts is self._own_counts:
+            counted, summed = self._own_counts
+            at = np.repeat(np.array(levels) * counted.shape[1], np.diff(starts)) + places
+            np.add.at(counted.reshape(-1), at, exposure)  # one index is several times faster
+            np.add.at(summed.reshape(-1), at, brought)
 
     def _learn_counts(self, totals: Iterable[LinkTotals]) -> None:
         learn = switching(type(self.form).learn)

@@ -22,6 +22,11 @@ from slotwise.problem import Problem, whole_number
 from slotwise.selection.mix import Mix, dense_probabilities, is_lawful
 from slotwise.selection.page_rules import PageRules
 
+
+class OtherLinks(InvalidInput):
+    """The policy has pages for certain links only, and these are others."""
+
+
 Knowledge = dict[str, Floats]
 Visitor = NDArray[np.int64]
 
@@ -368,7 +373,8 @@ class Policy:
     def move(self, state: Any, problem: Problem, kept: Links) -> State:
         """Return a state for a changed pool, where `kept[i]` is the old place of link i or -1.
 
-        Links that join start with zeros in all that is known by link.
+        Links that join start with zeros in all that is known by link. A policy that has pages for
+        certain links only raises `OtherLinks`; with pins and exclusions its page is then scaled.
         """
         return self.restore(problem, moved_links(self, state, kept))
 

@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slotwise.errors import InvalidInput
-from slotwise.policies.policy import Estimates, Floats, Links, Policy
+from slotwise.policies.policy import Estimates, Floats, Links, OtherLinks, Policy
 from slotwise.problem import Problem
 from slotwise.selection.several_floors import solve_floors
 from slotwise.selection.solve import solve
@@ -42,7 +41,7 @@ def rest_of_page(
     A policy that solves the floor program solves it again for these links, with its estimates of
     the pinned links subtracted from its floors. Any other policy is moved to the rest of the page,
     with floors lowered by the pinned links' `rates` (a row for each level), and `page_of` returns
-    its page there. A mix that is given link by link is scaled.
+    its page there; if `move` raises `OtherLinks`, its page is scaled. Any other error is raised.
     """
     estimates = policy.estimates(state)
     if estimates is not None:
@@ -51,7 +50,7 @@ def rest_of_page(
     left = _problem_left(problem, len(free), n_slots, rates[:, pinned].sum(axis=1))
     try:
         moved = policy.move(state, left, free)
-    except InvalidInput:  # it has no page for other links
+    except OtherLinks:
         return fill_slots(page_of(state, problem)[free], n_slots)
     return page_of(moved, left)
 

@@ -16,6 +16,7 @@ from slotwise.policies.policy import (
     Counts,
     Learn,
     LinkFeedback,
+    OtherLinks,
     Visitor,
     new_counts,
 )
@@ -97,7 +98,7 @@ class FixedMix(CountingPolicy):
         probabilities = np.array(self.probabilities)
         if len(probabilities) != problem.n_links:
             rule = f"one number for each of the {problem.n_links} links"
-            raise InvalidInput.of("probabilities", rule, len(probabilities))
+            raise OtherLinks.of("probabilities", rule, len(probabilities))
         if abs(probabilities.sum() - problem.n_slots) > 1e-6:
             rule = f"numbers that sum to n_slots ({problem.n_slots})"
             raise InvalidInput.of("probabilities", rule, float(probabilities.sum()))

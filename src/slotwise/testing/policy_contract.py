@@ -377,6 +377,8 @@ class PolicyContract:
         levels = range(problem.n_levels)
         many.learn_many(page.feedback([level]) for page in pages for level in levels)
         self.check_same_knowledge(at_once, many)
+        assert np.array_equal(many.counts.views, at_once.counts.views)
+        np.testing.assert_allclose(many.counts.sums, at_once.counts.sums, rtol=1e-12)
 
     @every_problem
     def test_levels_may_settle_one_after_the_other(self, problem: Problem) -> None:
