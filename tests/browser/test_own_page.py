@@ -143,3 +143,18 @@ def test_the_form_proposes_the_links_as_the_own_page(
     made = admin.get("/v1/pools/proposed").json()
     assert (made["own_page"], made["keep"]) == (["a"], 0.95)
     assert made["holdout"] == {"share": 0.05, "shows": "own"}
+
+
+@pytest.mark.parametrize("pool_id", ["young"], indirect=True)
+def test_sales_of_chosen_pages_alone_are_evidence(
+    watched: Watched, admin: httpx.Client, pool_id: str
+) -> None:
+    pool = admin.get(f"/dashboard/pools/{pool_id}").json()["overview"]
+    gained = {"mean": 120e6, "low": 30e6, "high": 150e6}
+    pool["comparison"] |= {"lift": None, "reason": "evidence", "chosen_views": 90}
+    pool["comparison"] |= {"gained_micros": gained}
+    asked = "async (pool) => (await import('/dashboard/files/words.js')).promise(pool)"
+    told = watched.open(pool_id).evaluate(asked, pool)
+    assert "120.00 was gained" in told["money"]
+    assert "As many as the evidence so far allows. Your own page has no settled" in told["share"]
+    assert "no evidence" not in told["share"]

@@ -18,6 +18,7 @@ from slotwise.selection.promise import (
     compare,
     expected_ramp,
     least_gain,
+    least_ratio,
     most_gain,
     next_share,
 )
@@ -280,3 +281,35 @@ def test_a_ramp_is_faster_where_less_is_promised_or_more_is_gained() -> None:
     worse = expected_ramp(Terms(0.95, 1.0), own, PageRevenue(0.01, 0.01), 1e6)
     assert worse.half is None
     assert worse.shares.max() <= 0.1
+
+
+def test_the_share_grows_past_an_own_page_that_never_earns() -> None:
+    evidence, terms, share, reasons = PromiseEvidence(), Terms(0.95, 1.0), 0.0, []
+    for _ in range(100):
+        found = next_share(evidence, OpenCounts(), terms, n_ahead=500, previous=share)
+        share, shares = found.chosen, Shares.of(found.chosen)
+        reasons.append(found.reason)
+        n_chosen = 500 * share
+        evidence.note_many("chosen", shares, n_chosen, (0.05 * n_chosen, 0.05 * n_chosen))
+        evidence.note_many("own", shares, 500 - n_chosen, (0.0, 0.0))
+    assert compare(evidence, 1.0).lift is None
+    assert compare(evidence, 1.0).rho > 1.0
+    assert share == terms.largest_share
+    assert [reason for reason in dict.fromkeys(reasons) if reason != "stopped"] == [
+        *("start", "evidence", "all")
+    ]
+
+
+@pytest.mark.parametrize(("share", "n_views"), [(0.045, 2_000), (0.5, 1_000), (0.95, 2_000)])
+def test_without_sales_of_the_own_page_the_bound_is_above_0_at_every_lower_ratio(
+    share: float, n_views: int
+) -> None:
+    """A ratio below the end would be refused by mistake if its own bound were not above 0."""
+    shares, sold = Shares.of(share), 200 if share > 0.9 else 20
+    evidence = PromiseEvidence()
+    evidence.note_many("own", shares, n_views * shares.own, (0.0, 0.0))
+    evidence.note_many("chosen", shares, n_views * share, (sold, sold))
+    rho = least_ratio(evidence, 1.0)
+    assert rho > 0.03
+    bound = least_gain(evidence, 1.0)
+    assert all(bound(part * rho) > 0.0 for part in np.linspace(0.0, 0.999, 300))

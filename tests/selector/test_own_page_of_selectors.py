@@ -267,3 +267,16 @@ def test_a_key_that_is_no_text_is_refused_and_nothing_changes() -> None:
     with pytest.raises(InvalidInput, match="visitor_key"):
         selector.select(visitor_key=7)  # type: ignore[arg-type]
     assert [selector.select().shown for _ in range(9)] == [other.select().shown for _ in range(9)]
+
+
+def test_chosen_pages_can_replace_an_own_page_that_earns_nothing() -> None:
+    selector = shop(keep=0.8, own_page=["e", "f"])
+    play(selector, 1_500, {**dict.fromkeys(LINKS, 0.4), "e": 0.0, "f": 0.0})
+    found = selector.report().comparison
+    assert found is not None
+    assert found.lift is None
+    assert found.share_chosen > 0.5
+    assert found.why.startswith("chosen pages certainly earn at least ")
+    text = str(selector.report())
+    assert "own page: no revenue yet to compare with" in text
+    assert "there is too little evidence" not in text

@@ -20,7 +20,8 @@ additive: the evidence of two servers, or of two days, is the sum of both.
     lift = sum of X [chosen]  /  sum of X [own] p_chosen / p   -   1
 
 and its ends are the ratios r at which the bounds for the sum of X [chosen] - r X [own] p_chosen / p
-are 0. The lower end plus 1 is rho. The share of chosen pages is then
+are 0. The lower end plus 1 is rho, which there is also while the own page has earned nothing and
+the lift is unknown. The share of chosen pages is then
 
     min(1 - least_own - random,  MARGIN (1 - keep) / (1 - rho)),   the first where rho >= keep
 
@@ -254,6 +255,7 @@ class OwnPageComparison(NamedTuple):
     has earned nothing. `gained` is what chosen pages earned more than own pages would have earned
     there, in the unit of revenue, and `given_up` what own pages would have earned more as chosen
     pages, at the estimated lift. `own` and `chosen` are the mean revenue of views of each group.
+    `rho` is the lower bound on the ratio of chosen to own revenue; it needs no sale of own pages.
     """
 
     lift: AnytimeInterval | None
@@ -261,11 +263,7 @@ class OwnPageComparison(NamedTuple):
     given_up: float
     own: AnytimeInterval
     chosen: AnytimeInterval
-
-    @property
-    def rho(self) -> float:
-        """The lower bound on the ratio of chosen to own revenue."""
-        return 0.0 if self.lift is None else 1.0 + self.lift.low
+    rho: float
 
     @property
     def is_worse(self) -> bool:
@@ -285,11 +283,10 @@ def compare(evidence: PromiseEvidence, most: float) -> OwnPageComparison:
     totals = evidence.sums.sum(axis=0)
     like, earned = float(totals[LIKE_SUM]), float(totals[CHOSEN_SUM])
     least, at_most = least_gain(evidence, most), most_gain(evidence, most)
-    lift = None
+    rho, lift = least_ratio(evidence, most), None
     if like > 0.0:
         ratio = _ratio(earned, like)
-        low, high = _root(least, ratio, up=False), _root(at_most, ratio, up=True)
-        lift = AnytimeInterval(ratio - 1.0, low - 1.0, high - 1.0)
+        lift = AnytimeInterval(ratio - 1.0, rho - 1.0, _root(at_most, ratio, up=True) - 1.0)
     gain = least(1.0), at_most(1.0)
     return OwnPageComparison(
         lift=lift,
@@ -297,16 +294,18 @@ def compare(evidence: PromiseEvidence, most: float) -> OwnPageComparison:
         given_up=max(0.0, lift.estimate) * float(totals[OWN_SUM]) if lift else 0.0,
         own=_mean(totals, N_OWN, OWN_SUM, most, FAILURE_PROBABILITY),
         chosen=_mean(totals, N_CHOSEN, CHOSEN_SUM, most, FAILURE_PROBABILITY),
+        rho=rho,
     )
 
 
 def least_ratio(evidence: PromiseEvidence, most: float) -> float:
-    """Return rho, the lower bound on chosen over own revenue; 0 where there is no evidence."""
+    """Return rho, the lower bound on chosen over own revenue; 0 where there is no evidence.
+
+    While the own page has earned nothing, the estimate of the ratio is infinite; rho is not.
+    """
     totals = evidence.sums.sum(axis=0)
-    if totals[LIKE_SUM] <= 0.0:
-        return 0.0
-    ratio = _ratio(float(totals[CHOSEN_SUM]), float(totals[LIKE_SUM]))
-    return _root(least_gain(evidence, most), ratio, up=False)
+    earned, like = float(totals[CHOSEN_SUM]), float(totals[LIKE_SUM])
+    return _root(least_gain(evidence, most), _ratio(earned, like) if like else None, up=False)
 
 
 def _ratio(earned: float, like: float) -> float:
@@ -394,24 +393,28 @@ def most_gain(evidence: PromiseEvidence, most: float) -> Callable[[float], float
     return bound
 
 
-def _root(bound: Callable[[float], float], start: float, *, up: bool) -> float:
+def _root(bound: Callable[[float], float], start: float | None, *, up: bool) -> float:
     """Return the ratio at which a bound that falls with it is 0, on one side of the estimate.
 
-    The end that is returned errs on the safe side by at most 0.1 % of the ratio.
+    The end that is returned errs on the safe side by at most 0.1 % of the ratio. Without an
+    estimate the search goes up from 0.
     """
-    if up:
-        low, high = start, max(2.0 * start, 1e-6)
-        at_low, at_high = bound(low), bound(high)
+    low = start if up and start else 0.0
+    at_low = bound(low)
+    if not up and at_low <= 0.0:
+        return 0.0
+    if up or start is None:
+        # the bets are halves of a largest one that falls with the ratio, so that the bound falls in
+        # waves as long as one half; the lower end is the first zero, so small steps must find it
+        high, step = (max(2.0 * low, 1e-6), 2.0) if up else (1e-3, 2.0**0.25)
+        at_high = bound(high)
         while at_high > 0.0:
-            low, high, at_low = high, 2.0 * high, at_high
+            low, high, at_low = high, step * high, at_high
             if high > LARGEST_RATIO:
-                return LARGEST_RATIO
+                return LARGEST_RATIO if up else low
             at_high = bound(high)
     else:
-        low, high = 0.0, start
-        at_low = bound(low)
-        if at_low <= 0.0:
-            return 0.0
+        high = start
         at_high = bound(high)
         if at_high > 0.0:
             return high
@@ -550,7 +553,7 @@ class Share(NamedTuple):
     `max_other` is how many chosen and random pages there may be before the next decision; a caller
     that counts them stops there. `rho` is the lower bound on chosen over own revenue. `reason` is
     "all" (chosen pages certainly keep the promise), "evidence" (the share follows rho), "start"
-    (there is no evidence yet) or "stopped" (the next pages must be own pages).
+    (rho is still 0) or "stopped" (the next pages must be own pages).
     """
 
     chosen: float

@@ -214,12 +214,14 @@ class PromisedPages:
             return f"{self.holdout:.0%} own pages stay for comparison; nothing is promised"
         if shares.chosen == 0.0:
             return "the next pages are own pages, because another one could break the promise"
-        rho = self.share.rho
+        earns = (
+            f"chosen pages certainly earn at least {min(self.share.rho, 9.99):.0%} of the own page"
+        )
         if self.share.reason == "all":
-            return f"chosen pages certainly earn at least {min(rho, 9.99):.0%} of the own page"
+            return earns
         if self.share.reason == "start":
             return "there is too little evidence; even if chosen pages earned nothing, it is kept"
-        return f"chosen pages certainly earn {rho:.0%} of the own page; {self.keep:.0%} is promised"
+        return f"{earns}; {self.keep:.0%} is promised"
 
     # Saving
 

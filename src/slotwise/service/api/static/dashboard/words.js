@@ -164,12 +164,13 @@ export function promise(pool) {
     ? "Nothing is promised: chosen pages are only compared with your own page."
     : `Revenue since ${time(Date.parse(found.since) * 1000)} is ${isBehind ? "to be " : ""}at least ${share(keep)} of what your own page alone would have earned, with a certainty of ${share(0.95)}.` +
       (kept === null ? "" : ` By settled views it is ${isBehind ? "only " : ""}${share(kept)} so far.`);
-  const worse = found.is_worse ? ` Chosen pages are certainly worse than your own page${keep === null ? "" : ", so few of them are shown"}.` : lift ? "" : " There is no evidence yet.";
+  const isKnown = lift || reason === "evidence" || reason === "all"; // chosen pages may have earned before the own page has
+  const worse = found.is_worse ? ` Chosen pages are certainly worse than your own page${keep === null ? "" : ", so few of them are shown"}.` : lift ? "" : found.chosen_views === 0 ? " There is no evidence yet." : " Your own page has no settled sale yet.";
   const grows = keep === null || reason === "all" || found.is_worse ? ""
     : found.views_to_half !== null && found.chosen_share < 0.5 ? ` If it goes on like this, half of the pages are chosen in about ${timeFor(found.views_to_half, pool)}.`
     : found.views_to_all !== null ? ` If it goes on like this, all pages that may be chosen are in about ${timeFor(found.views_to_all, pool)}.`
-    : lift ? " When it grows cannot be said yet." : " It can grow when sales of both kinds of pages have settled.";
-  const shares = `${share(found.chosen_share)} of the pages are chosen now, ${share(found.own_share)} are your own page. ${keep === null ? "" : WHY[lift || reason === "stopped" ? reason : "start"] ?? WHY.start}${worse}${grows}`;
+    : isKnown ? " When it grows cannot be said yet." : " It can grow when sales of chosen pages have settled.";
+  const shares = `${share(found.chosen_share)} of the pages are chosen now, ${share(found.own_share)} are your own page. ${keep === null ? "" : WHY[isKnown || reason === "stopped" ? reason : "start"] ?? WHY.start}${worse}${grows}`;
   const amount = (micros) => money(Math.abs(micros), currency);
   const ends = `${gained.low < 0 ? "−" : "+"}${amount(gained.low)} to ${gained.high < 0 ? "−" : "+"}${amount(gained.high)}`;
   const earned = found.chosen_views === 0 ? "No chosen page has settled yet."
