@@ -192,6 +192,23 @@ def pages(state: Any) -> list[list[float]]:
     return found
 
 
+def test_only_levels_with_news_are_solved_again() -> None:
+    state = played(20)
+    state.pool.clock[:] = 1e9  # no fit is due
+    CHOOSE(state, EVERYBODY[0], np.random.default_rng(0))
+    page = (np.array([1, 4]), NO_SLOTS, np.ones(2), np.ones(2))
+    for clicked, stale_sales in (([0.0, 0.0], []), ([0.0, 1.0], [4])):
+        LEARN(state, EVERYBODY[0], 0, LinkFeedback(*page, np.array(clicked)))
+        LEARN(state, EVERYBODY[0], 1, LinkFeedback(*page, np.zeros(2)))
+        clicks, sales = state.visitors.is_stale
+        assert np.flatnonzero(clicks).tolist() == [1, 4]
+        assert np.flatnonzero(sales).tolist() == stale_sales
+    policy = PacedBayes()
+    restored: Any = policy.restore(PROBLEM, policy.knowledge(state))
+    assert pages(state) == pages(restored)
+    np.testing.assert_array_equal(state.visitors.odds, restored.visitors.odds)
+
+
 def test_pairs_of_values_are_stored_where_they_are_few() -> None:
     assert PacedBayes().start(Problem(6, 2)).visitors is None
     few: Any = PacedBayes().start(PROBLEM).visitors

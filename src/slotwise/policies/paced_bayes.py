@@ -291,7 +291,7 @@ def _refit_visitors(
     if is_fit_due(visitors, before, pool.clock[level]) and fit_effects(
         visitors, level, prior_mean(pool, level)
     ):
-        visitors.is_stale[:] = True
+        visitors.is_stale[level] = True
     if level == len(pool.rate) - 1:
         for link in range(len(state.score)):
             refresh_amount(visitors, pool, evidence, link)
@@ -304,7 +304,7 @@ def _expect_for_visitors(state: PacedBayesState, visitors: RatesForVisitors) -> 
     """Compute the expected prices over the latest visitors."""
     visitors.priced[0] = state.pool.clock[0]
     if len(state.floors.prices) > 0:
-        refresh_tables(visitors, state.pool, state.evidence)
+        refresh_tables(visitors, state.pool, state.evidence, state.posterior)
         _expect_prices(state)
 
 
@@ -328,7 +328,7 @@ def _rate_links(state: PacedBayesState, visitors: RatesForVisitors | None, visit
     if visitors is None:
         n_changed = refresh_rates(state.posterior, state.pool, state.evidence, state.open, True)
     else:
-        refresh_tables(visitors, state.pool, state.evidence)
+        refresh_tables(visitors, state.pool, state.evidence, state.posterior)
         rate_for(visitors, state.evidence, state.open, visitor, state.posterior)
         if state.open.pages[0] > 0.0:
             count_open_trials(state.pool, state.evidence, state.open, state.posterior)

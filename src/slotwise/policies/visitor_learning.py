@@ -99,6 +99,8 @@ def _learn_outcomes(
 
     Large batches are weighted by the rate after them. Returns the expected outcomes.
     """
+    if trials <= 0.0 and outcome == 0.0:
+        return 0.0
     tilt = outcome
     weight = expected = 0.0
     evidence = evidence_of(visitors, level, link)
@@ -116,7 +118,12 @@ def _learn_outcomes(
         tilt += weight * logit - expected
     if not visitors.layout.has_pairs:
         add_independent(evidence, visitor, weight, tilt)
+        if not visitors.is_stale[level, link]:  # few parameters have changed
+            refresh_parameter(visitors, level, link, 0)
+            for k in range(len(visitor)):
+                refresh_parameter(visitors, level, link, 1 + visitor[k])
         return expected
+    visitors.is_stale[level, link] = True
     if trials > 0.0:
         add_trials(visitors.layout, visitor, weight, evidence.information)
     if tilt != 0.0:
@@ -146,15 +153,7 @@ def learn_link(
         settled = _match(visitors, level, link, n_views, passed)
         if settled > 0.0:
             _learn_outcomes(visitors, level + 1, link, visitor, settled, 0.0)
-    expected = _learn_outcomes(visitors, level, link, visitor, trials, passed)
-    if visitors.layout.has_pairs:
-        visitors.is_stale[link] = True
-    elif not visitors.is_stale[link]:  # few parameters have changed
-        for learned in range(level, min(level + 2, len(visitors.center))):
-            refresh_parameter(visitors, learned, link, 0)
-            for k in range(len(visitor)):
-                refresh_parameter(visitors, learned, link, 1 + visitor[k])
-    return expected
+    return _learn_outcomes(visitors, level, link, visitor, trials, passed)
 
 
 @inner

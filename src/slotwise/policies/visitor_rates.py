@@ -52,6 +52,7 @@ from slotwise.policies.link_regression import (
 from slotwise.policies.open_views import OpenLedger
 from slotwise.policies.policy import Floats, Knowledge, Links, Visitor
 from slotwise.problem import Problem
+from slotwise.selection.passes import list_marked
 
 LINK_VARIANCE = 1.0
 """Variance of the logits of links around the pool: links several times better remain likely."""
@@ -107,8 +108,8 @@ class RatesForVisitors(NamedTuple):
 
     `odds` has a factor for the link and for each value, `doubt` the contribution of each entry of J
     to the variance of the logit, both by level and in single precision, in rows over links;
-    `is_stale` marks links for which they are out of date. `amount` has mean and variance of a sale
-    of each link, in units of the mean sale.
+    `is_stale` marks where they are out of date, by level and link. `amount` has mean and variance
+    of a sale of each link, in units of the mean sale.
     """
 
     information: Floats
@@ -176,7 +177,7 @@ def new_visitor_rates(problem: Problem, n_floors: int, has_pairs: bool) -> Rates
         fitted=np.zeros((4, n_parameters)),
         odds=np.ones((n_levels, n_parameters, n_links), np.float32),
         doubt=np.zeros((n_levels, layout.n_entries, n_links), np.float32),
-        is_stale=np.ones(n_links, np.bool_),
+        is_stale=np.ones((n_levels, n_links), np.bool_),
         amount=np.ones((2, n_links)),
         buffer=np.zeros((2, BLOCK), np.float32),
     )
@@ -385,13 +386,15 @@ def _refresh_link(visitors: RatesForVisitors, level: int, link: int) -> None:
 
 
 @inner
-def refresh_tables(visitors: RatesForVisitors, pool: PoolFit, counts: RateCounts) -> None:
-    """Recompute the tables of links that are out of date."""
-    for link in range(len(visitors.is_stale)):
-        if visitors.is_stale[link]:
-            visitors.is_stale[link] = False
-            for level in range(len(visitors.center)):
-                _refresh_link(visitors, level, link)
+def refresh_tables(
+    visitors: RatesForVisitors, pool: PoolFit, counts: RateCounts, posterior: RatePosterior
+) -> None:
+    """Recompute the tables where they are out of date: of most links shown, at one level only."""
+    for level in range(len(visitors.is_stale)):
+        for k in range(list_marked(visitors.is_stale[level], posterior.to_do)):
+            link = posterior.to_do[k]
+            visitors.is_stale[level, link] = False
+            _refresh_link(visitors, level, link)
             refresh_amount(visitors, pool, counts, link)
 
 
