@@ -186,6 +186,7 @@ class LogWriter:
         self.last_us = self._end_of_log()
         """The time of the last page in the log."""
         self._rows_a_file = rows_a_file
+        self._table()  # imports pandas where it is installed: too late at the end of a program
 
     def append(self, page: LoggedPage) -> None:
         """Add one page; pages must come in the order of their times."""
@@ -211,11 +212,14 @@ class LogWriter:
         """Write the pages in memory as the next file of the folder."""
         if not self._columns["link"]:
             return
-        import pyarrow
-
-        self._write(pyarrow.table(self._columns, schema=self._schema))
+        self._write(self._table())
         for column in self._columns.values():
             column.clear()
+
+    def _table(self) -> pyarrow.Table:
+        import pyarrow
+
+        return pyarrow.table(self._columns, schema=self._schema)
 
     def _end_of_log(self) -> int:
         """Return the time of the last page that is there; refuse a log with other columns."""

@@ -94,7 +94,9 @@ def _list_files(source: Source) -> tuple[tuple[str | BinaryIO, ...], str]:
     if path.is_dir():
         files = tuple(str(file) for file in sorted(path.glob("*.parquet")))
         if not files:
-            raise MissingData(f"{path.name}: a log's folder must hold *.parquet files, got none")
+            rule = "a log's folder must hold *.parquet files, got none"
+            advice = "if a selector logs to it, `close_log` writes the pages that are in memory"
+            raise MissingData(f"{path.name}: {rule}; {advice}")
         return files, path.name
     if not path.is_file():
         raise MissingData(f"`log` must be a file or folder that exists, got {str(source)!r}")

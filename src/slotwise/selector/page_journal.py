@@ -5,9 +5,11 @@ Used by `selector`.
 
 from __future__ import annotations
 
+import os
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -121,3 +123,10 @@ class PageJournal:
                 random_order=entry.random_order,
             )
         )
+
+
+def close_at_end(journal: PageJournal, lock: AbstractContextManager[object], process: int) -> None:
+    """Close a journal whose selector or program ends; not in a process that was forked off."""
+    if os.getpid() == process:
+        with lock:
+            journal.close()

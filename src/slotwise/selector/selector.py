@@ -6,7 +6,8 @@ import copy
 import dataclasses
 import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, Never
 
@@ -36,7 +37,7 @@ from slotwise.selector.arguments import (
 )
 from slotwise.selector.floor_advice import PriceOfFloor, price_of_floor, warn_unreachable
 from slotwise.selector.open_pages import CLICKS_AND_REVENUE, OpenPage, OpenPages, read_batch
-from slotwise.selector.page_journal import ChosenPage, PageJournal
+from slotwise.selector.page_journal import ChosenPage, PageJournal, close_at_end
 from slotwise.selector.promised_pages import PromisedPages, checked_holdout, new_secret
 from slotwise.selector.report import (
     Report,
@@ -160,6 +161,7 @@ class Selector(Generic[AnyLink]):
         self._rule_counts = RuleCounts(problem.rules)
         self._n_pool_changes = 0
         self._journal: PageJournal | None = None
+        self._stop_closing: Callable[[], object] = lambda: None
         self._unknown_words = UnknownWords()
         self._pages = OpenPages(max_pages, level_names=self._level_names)
         self._retired: dict[Link, None] = {}
@@ -556,7 +558,8 @@ class Selector(Generic[AnyLink]):
         A page is written when it and all pages before it are settled. A page that is still open
         after `max_waiting` later ones is logged as unsettled and left out of evaluations. So settle
         every page, also those without clicks. Files have 500,000 rows; `flush_log` writes the pages
-        that are ready, `close_log` all of them. A log that is in the folder is continued.
+        that are ready, `close_log` all of them, as do the normal end of the program and the end of
+        the selector. A log that is in the folder is continued.
         """
         waiting = whole_number("max_waiting", max_waiting, at_least=1)
         with self._lock:
@@ -570,6 +573,9 @@ class Selector(Generic[AnyLink]):
                 slots_differ=not self._player.slots.are_alike,
             )
             self._journal = PageJournal(writer, self.policy.name, waiting, levels)
+            # the call must not keep the selector alive: it refers to the journal alone
+            closing = weakref.finalize(self, close_at_end, self._journal, self._lock, os.getpid())
+            self._stop_closing = closing.detach
 
     def flush_log(self) -> None:
         """Write the settled pages that have no open page before them."""
@@ -583,6 +589,7 @@ class Selector(Generic[AnyLink]):
             if self._journal is not None:
                 self._journal.close()
                 self._journal = None
+                self._stop_closing()
 
     # Saving
 
