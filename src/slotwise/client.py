@@ -41,7 +41,7 @@ _MAX_WAIT_S = 10.0
 class ServiceRefusal(SlotwiseError):
     """The service refused a call; `type` is the stable slug of its problem answer."""
 
-    def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
+    def __init__(self, status: int, problem: Mapping[str, Any], n_tries: int = 1) -> None:
         self.status = status
         self.type = str(problem.get("type", "unknown"))
         self.errors = tuple(problem.get("errors", ()))
@@ -50,7 +50,8 @@ class ServiceRefusal(SlotwiseError):
         places = [one.get("pointer") or one.get("parameter", "") for one in self.errors]
         at = f" (at {', '.join(places)})" if any(places) else ""
         detail = problem.get("detail") or problem.get("title", "")
-        super().__init__(f"{status} {self.type}: {detail}{at}")
+        tried = f" (tried {n_tries} times)" if n_tries > 1 else ""
+        super().__init__(f"{status} {self.type}: {detail}{at}{tried}")
 
 
 class ServiceUnreachable(SlotwiseError, ConnectionError):
@@ -114,9 +115,16 @@ class EventRejected(SlotwiseError, ValueError):
         super().__init__(f"{which} rejected{at}: {first.reason}: {first.detail}")
 
 
+def _text_id(decision_id: str) -> str:
+    if not isinstance(decision_id, str):
+        advice = "write page.decision_id"
+        raise InvalidInput.of("decision_id", "the id of a page, a text", decision_id, advice)
+    return decision_id
+
+
 def click_event(decision_id: str, link_id: str) -> dict[str, Any]:
     """Return the event that a link of a page was clicked."""
-    return {"type": "click", "decision_id": decision_id, "link_id": link_id}
+    return {"type": "click", "decision_id": _text_id(decision_id), "link_id": link_id}
 
 
 def conversion_event(
@@ -126,7 +134,7 @@ def conversion_event(
     return {
         "type": "conversion",
         "conversion_id": conversion_id,
-        "decision_id": decision_id,
+        "decision_id": _text_id(decision_id),
         "link_id": link_id,
         "revenue_micros": revenue_micros,
         "currency": currency,
@@ -173,6 +181,10 @@ class Client:
             raise InvalidInput.of(
                 "url", "an address with http:// or https://", url, f"write 'http://{url}'"
             )
+        if not (isinstance(key, str) and key):
+            advice = "`slotwise keys make` prints one"
+            got = "an empty text" if key == "" else f"a value of type {type(key).__name__}"
+            raise InvalidInput(f"`key` must be a key of the service, got {got}; {advice}", "key")
         self._http = httpx.Client(
             base_url=url,
             # The service ignores views reported by programs that name themselves as crawlers do.
@@ -241,6 +253,9 @@ class Client:
 
     def seen(self, page: Page, shown: Sequence[str] | None = None) -> None:
         """Report that a proposed page was seen; `shown` has its links as they were displayed."""
+        if "view_url" not in page.answer:
+            advice = "a page of `decide` counts as a page view already"
+            raise InvalidInput.of("page", "one that `propose` returned", page.decision_id, advice)
         path = "/v/" + str(page.answer["view_url"]).rpartition("/v/")[2]
         if shown is not None:
             path = f"{path}?shown={','.join(_link_ids('shown', shown))}"
@@ -380,6 +395,7 @@ class Client:
         The form "log" is what `slotwise evaluate` reads; "csv" has the same rows as text.
         Not retried: begin again at the last round that you have stored.
         """
+        self._check_open()
         query = {"format": form} | ({"since": since} if since else {})
         with self._http.stream("GET", f"/v1/pools/{pool_id}/export", params=query) as answer:
             if answer.status_code != 200:
@@ -395,7 +411,12 @@ class Client:
     def _event(self, event: Mapping[str, object]) -> EventOutcome:
         return _accepted([EventOutcome(**self._call("POST", "/v1/events", event))])[0]
 
+    def _check_open(self) -> None:
+        if self._http.is_closed:
+            raise InvalidInput("the client is closed: make another `Client` for further calls")
+
     def _call(self, method: str, path: str, body: object = None) -> dict[str, Any]:
+        self._check_open()
         last: SlotwiseError | None = None
         for tries in range(self._max_tries):
             if tries:
@@ -404,12 +425,14 @@ class Client:
                 answer = self._http.request(method, path, json=body)
             except httpx.TransportError as error:
                 why = str(error) or type(error).__name__
-                last = ServiceUnreachable(f"{method} {error.request.url} got no answer: {why}")
+                tried = f" (tried {tries + 1} times)" if tries else ""
+                asked = f"{method} {error.request.url}"
+                last = ServiceUnreachable(f"{asked} got no answer{tried}: {why}")
                 continue
             if answer.is_success:
                 content: dict[str, Any] = answer.json() if answer.content else {}
                 return content
-            last = _refusal(answer)
+            last = _refusal(answer, tries + 1)
             if answer.status_code not in _RETRIED_STATUSES:
                 break
         assert last is not None
@@ -456,12 +479,13 @@ def _page(answer: Mapping[str, Any]) -> Page:
     )
 
 
-def _refusal(answer: httpx.Response) -> ServiceRefusal:
+def _refusal(answer: httpx.Response, n_tries: int = 1) -> ServiceRefusal:
     try:
         problem = answer.json()
     except ValueError:
         problem = {"detail": f"not a problem answer: {answer.text[:100]!r}"}
-    refusal = ServiceRefusal(answer.status_code, problem if isinstance(problem, dict) else {})
+    problem = problem if isinstance(problem, dict) else {}
+    refusal = ServiceRefusal(answer.status_code, problem, n_tries)
     wait = answer.headers.get("retry-after", "")
     refusal.retry_after_s = float(wait) if wait.isdigit() else 0.0
     return refusal

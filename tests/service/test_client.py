@@ -126,7 +126,7 @@ def test_the_last_refusal_is_raised_when_the_service_stays_away() -> None:
     service = Service(away(), away())
     with (
         service.client(max_tries=2) as client,
-        pytest.raises(ServiceRefusal, match="503 store-away: later"),
+        pytest.raises(ServiceRefusal, match=r"503 store-away: later \(tried 2 times\)"),
     ):
         client.click("d1", "l1")
 
@@ -142,6 +142,44 @@ def test_nobody_there_is_unreachable() -> None:
     message = r"GET http://service.example/v1/pools/home got no answer: .* Connection refused"
     with service.client(max_tries=1) as client, pytest.raises(ServiceUnreachable, match=message):
         client.pool("home")
+
+
+def test_the_error_says_how_often_a_call_was_tried() -> None:
+    service = Service(httpx.ConnectError("refused"), httpx.ConnectError("refused"))
+    message = r"got no answer \(tried 2 times\): refused"
+    with service.client(max_tries=2) as client, pytest.raises(ServiceUnreachable, match=message):
+        client.pool("home")
+
+
+def test_a_page_that_decide_returned_cannot_be_seen_again() -> None:
+    service = Service(httpx.Response(200, json=PAGE))
+    with service.client() as client:
+        page = client.decide("home")
+        with pytest.raises(InvalidInput, match=r"`page` must be one that `propose` returned"):
+            client.seen(page)
+
+
+def test_a_page_in_place_of_its_id_is_refused() -> None:
+    service = Service(httpx.Response(200, json=PAGE))
+    with service.client() as client:
+        page = client.decide("home")
+        with pytest.raises(InvalidInput, match=r"`decision_id` must .*; write page\.decision_id"):
+            client.click(page, "l1")  # type: ignore[arg-type]
+
+
+def test_a_closed_client_says_so() -> None:
+    client = Service().client()
+    client.close()
+    with pytest.raises(InvalidInput, match=r"the client is closed: make another `Client`"):
+        client.pool("home")
+    with pytest.raises(InvalidInput, match="the client is closed"):
+        next(client.export("home"))
+
+
+@pytest.mark.parametrize(("key", "got"), [(None, "type NoneType"), ("", "an empty text")])
+def test_a_client_needs_a_key(key: str, got: str) -> None:
+    with pytest.raises(InvalidInput, match=f"`key` must be a key of the service, got .*{got}"):
+        Client("http://service.example", key)
 
 
 def test_an_address_without_a_scheme_is_refused() -> None:
