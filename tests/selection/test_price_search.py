@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from slotwise.selection.page_search import Entries, Search, new_search
-from slotwise.selection.price_search import SLACK, Price, floor_slackness, search_price
+from slotwise.selection.page_search import SLACK, Entries, Search, new_search
+from slotwise.selection.price_search import Price, floor_slackness, price_of_floor
 
 Floats = NDArray[np.float64]
 
@@ -14,7 +14,7 @@ def search_one_slot(
     value: Floats, clicks: Floats, floor: float, guess: float, search: Search
 ) -> Price:
     slackness = floor_slackness(floor)
-    return search_price(
+    return price_of_floor(
         Entries(value, clicks, len(value)), 1, floor, slackness, guess, 1e-9, search
     )
 

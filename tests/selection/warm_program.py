@@ -16,7 +16,7 @@ from slotwise.selection.floor_program import (
     set_value,
     solve_program,
 )
-from slotwise.selection.price_search import INFEASIBLE
+from slotwise.selection.page_search import INFEASIBLE
 from slotwise.selection.solve import STATUSES
 
 Floats = NDArray[np.float64]

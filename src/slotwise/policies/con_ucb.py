@@ -46,9 +46,9 @@ from slotwise.selection.floor_program import (
 )
 from slotwise.selection.mix import Mix
 from slotwise.selection.page_rules import PageRules
+from slotwise.selection.page_search import BINDING
 from slotwise.selection.page_within_rules import solve_within
 from slotwise.selection.passes import whole_vectors
-from slotwise.selection.price_search import BINDING
 
 MOST_EXTRA = 0.25
 """The maximum demand above the floor, as a share of it."""

@@ -26,16 +26,9 @@ from numpy.typing import NDArray
 from slotwise.arrays import Floats, Links, Whole
 from slotwise.compile import hot, inner, int64
 from slotwise.selection.mix import N_OPEN, N_SURE, N_TIED, TIED_SLOTS, Mix, new_mix
-from slotwise.selection.page_search import Entries, Search, new_search
+from slotwise.selection.page_search import BINDING, INFEASIBLE, SLACK, Entries, Search, new_search
 from slotwise.selection.passes import aligned_zeros
-from slotwise.selection.price_search import (
-    BINDING,
-    INFEASIBLE,
-    SLACK,
-    Price,
-    floor_slackness,
-    search_price,
-)
+from slotwise.selection.price_search import Price, floor_slackness, price_of_floor
 from slotwise.selection.share_slots import share_slots
 from slotwise.selection.top_page import TIE
 
@@ -239,7 +232,7 @@ def _draw_zones(program: Program, n_slots: int, floor: float) -> None:
     entries = Entries(program.value, program.clicks, len(program.value))
     guess, step = numbers[PRICE], max(numbers[STEP], 1e-9)
     slackness = floor_slackness(floor)
-    price = search_price(entries, n_slots, floor, slackness, guess, step, program.search)
+    price = price_of_floor(entries, n_slots, floor, slackness, guess, step, program.search)
     reach = 0.0
     slope = 0.0
     if price.status == BINDING:
@@ -318,7 +311,7 @@ def _solve_entries(
     """Add the best mix of some entries to `program.mix`; entry i is `links[i]`."""
     search = program.search
     guess, step = _guess_price(program), max(program.numbers[STEP], 1e-9)
-    price = search_price(entries, n_slots, floor, slackness, guess, step, search)
+    price = price_of_floor(entries, n_slots, floor, slackness, guess, step, search)
     share_slots(entries.clicks, links, n_slots, floor, price, search, program.mix)
     return price
 

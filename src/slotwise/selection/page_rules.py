@@ -1,7 +1,7 @@
 """The rules of a page as arrays, with the buffers to search for a page within them.
 
-Used by `frontier`, `page_within_rules`, `player`, `policies`, `rules`, `service`, `simulation` and
-`solve_kinds`.
+Used by `frontier`, `greedy_page`, `page_within_rules`, `player`, `policies`, `rules`, `service`,
+`simulation` and `solve_kinds`.
 """
 
 from __future__ import annotations
@@ -12,10 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotwise.arrays import Floats, Links
+from slotwise.selection.page_search import NOTHING
 from slotwise.selection.several_floors import FloorsProgram, new_floors_program
-
-NOTHING = 1e-12
-"""A share of a slot below this counts as 0."""
 
 OF_LINKS = (
     *("value", "clicks", "score", "page", "other_page", "low", "high", "weights"),

@@ -18,6 +18,23 @@ N_CANDIDATES, N_CERTAIN, IS_WARM, LAST_WEIGHS_VALUE, N_LISTED, IS_LISTED = range
 LAST_PRICE, LAST_THRESHOLD, LAST_SLOPE, REACH, SURE_CLICKS, GAP, DRIFT = range(7)
 BUFFER_SIZES, BUFFER_NUMBERS = 6, 7
 
+NOTHING = 1e-12
+"""A share of a slot below this counts as 0."""
+
+SLACK, BINDING, INFEASIBLE = range(3)
+"""How a floor is kept."""
+
+MAX_PRICE = 1e290
+"""Larger prices would overflow; they need click rates below 1e-290."""
+
+
+class Line(NamedTuple):
+    """A page as a line under phi: the price at which it was found, its value and clicks."""
+
+    price: float
+    value: float
+    clicks: float
+
 
 class Entries(NamedTuple):
     """The links among which a page is searched: the first `n_entries` of both arrays."""

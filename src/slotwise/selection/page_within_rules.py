@@ -1,10 +1,8 @@
-"""The best page within rules, compiled: greedy at any scores, and at the price that keeps a floor.
+"""The best mix within rules that keeps a floor, compiled, and the nearest page within them.
 
-`slotwise.selection.rules` defines the program. Of each group only as many links are listed as could
-fill its slots, so a page costs one pass over the links. Once the price is enclosed, links that
-cannot be on a page at any price in between are dropped. Links with equal rates at the same position
-of the order share their slots equally. Used by `frontier`, `rules`, `solve_kinds`, `player`,
-`policies` and `service`.
+`slotwise.selection.rules` defines the program. `price_search` finds the price of the floor with the
+pages of `greedy_page`; where groups cross, the simplex method of `several_floors` solves it. Used
+by `frontier`, `rules`, `solve_kinds`, `player`, `policies` and `service`.
 """
 
 from __future__ import annotations
@@ -13,35 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slotwise.arrays import Floats, Links
+from slotwise.arrays import Floats
 from slotwise.compile import hot, inner, int64
-from slotwise.selection.page_rules import NOTHING, PageRules, SolvedWithin
-from slotwise.selection.price_search import (
-    BINDING,
-    INFEASIBLE,
-    MAX_PRICE,
-    MAX_STEPS,
-    SLACK,
-    Line,
-    floor_slackness,
-    meeting_price,
-)
+from slotwise.selection.greedy_page import LEAST_WEIGHT, load_links, spread, write_page
+from slotwise.selection.page_rules import PageRules, SolvedWithin
+from slotwise.selection.page_search import BINDING, INFEASIBLE, MAX_PRICE, NOTHING, SLACK
+from slotwise.selection.price_search import floor_slackness, search_price
 from slotwise.selection.several_floors import FloorsProgram, solve_floors_program
-
-GAIN = 1e-14
-"""A page must be better by this share to continue the search for a price."""
-
-FEW = 64
-"""Up to this many entries of lists are sorted by comparing all pairs."""
-
-N_GUESSES = 3
-"""Number of prices tried around the ratio of values to clicks, each twice or half the last."""
-
-EQUAL = 1e-14
-"""Sums of slots that differ by less than this share are equal."""
-
-LEAST_WEIGHT = 1e-12
-"""The weight of a link with probability 0 that the rules require."""
 
 
 class RuledPrice(NamedTuple):
@@ -53,492 +29,20 @@ class RuledPrice(NamedTuple):
     clicks: float
 
 
-# The best page at some scores
-
-
 @inner
-def _is_better(first: float, second: float, other_first: float, other_second: float) -> bool:
-    return first > other_first or (first == other_first and second > other_second)
-
-
-@inner
-def _arrange(rules: PageRules, value: Floats, clicks: Floats) -> None:
-    """Load value and clicks of all links that can have more than their least, group by group."""
-    n_groups = len(rules.sizes)
-    if rules.n_candidates[n_groups - 1] < len(rules.free):
-        for group in range(n_groups):
-            rules.n_candidates[group] = rules.free_ends[group]
-        for k in range(len(rules.free)):
-            rules.candidates[k] = rules.free[k]
-        _forget_lists(rules)
-    for k in range(len(rules.free)):
-        link = rules.links[rules.free[k]]
-        rules.value[k] = value[link]
-        rules.clicks[k] = clicks[link]
-
-
-@inner
-def _forget_lists(rules: PageRules) -> None:
-    for group in range(len(rules.sizes)):
-        rules.sizes[group] = 0
-    for k in range(rules.n_candidates[len(rules.sizes) - 1]):
-        rules.is_listed[k] = False
-
-
-@inner
-def _drop_dominated(rules: PageRules, few_price: float, many_price: float) -> None:
-    """Drop candidates that are on no page between two prices.
-
-    A score is linear in the price. So a link that is worse than all listed links of its group at
-    both prices is worse in between, and the listed ones can fill the group.
-    """
-    high_value, high_clicks = (1.0, many_price) if many_price < np.inf else (0.0, 1.0)
-    begin = n_left = int64(0)
-    for group in range(len(rules.sizes)):
-        end, least_low, least_high = rules.n_candidates[group], np.inf, np.inf
-        if rules.sizes[group] < rules.needed[group]:
-            least_low = least_high = -np.inf
-        for entry in range(rules.starts[group], rules.starts[group] + rules.sizes[group]):
-            value, clicks = rules.value[rules.listed[entry]], rules.clicks[rules.listed[entry]]
-            least_low = min(least_low, value + few_price * clicks)
-            least_high = min(least_high, high_value * value + high_clicks * clicks)
-        least_low, least_high = (1.0 - NOTHING) * least_low, (1.0 - NOTHING) * least_high
-        for k in range(begin, end):
-            place, value, clicks = rules.candidates[k], rules.value[k], rules.clicks[k]
-            rules.candidates[n_left], rules.value[n_left] = place, value
-            rules.clicks[n_left] = clicks
-            is_good = high_value * value + high_clicks * clicks >= least_high
-            n_left += is_good | (value + few_price * clicks >= least_low)
-        begin = end
-        rules.n_candidates[group] = n_left
-    _forget_lists(rules)
-
-
-@inner
-def _move_up(listed: Links, firsts: Floats, seconds: Floats, begin: int, at: int) -> None:
-    """Move entry `at` of a list that begins at `begin` up to where it belongs.
-
-    Its arguments are three arrays, not the rules: passing many arrays costs more than inserting.
-    """
-    place, first, second = listed[at], firsts[at], seconds[at]
-    k = at
-    while k > begin and _is_better(first, second, firsts[k - 1], seconds[k - 1]):
-        listed[k], firsts[k], seconds[k] = listed[k - 1], firsts[k - 1], seconds[k - 1]
-        k -= 1
-    listed[k], firsts[k], seconds[k] = place, first, second
-
-
-@inner
-def _list_apart(
-    scores: Floats, start: int, end: int, listed: Links, firsts: Floats, begin: int, size: int
-) -> bool:
-    """List the largest scores of a group one by one, vectorised, unless some are equal."""
-    last = np.inf
-    for entry in range(begin, begin + size):
-        best, place, n_equal = -np.inf, start, int64(0)
-        for k in range(start, end):
-            best = max(best, scores[k] if scores[k] < last else -np.inf)
-        for k in range(start, end):
-            place = k if scores[k] == best else place
-            n_equal += scores[k] == best
-        if n_equal != 1:
-            return False
-        listed[entry], firsts[entry] = place, best
-        last = best
-    return True
-
-
-@inner
-def _list_best(rules: PageRules, value_weight: float, click_weight: float) -> bool:
-    """List the best links of every group, as many as its slots could need, the best first.
-
-    Return whether it is certain that no link has the score of a listed one of its group.
-
-    The lists start from those of the last page: few links have to be inserted, and in most groups
-    none, as a vectorised count shows.
-    """
-    scores, sizes, is_listed = rules.score, rules.sizes, rules.is_listed
-    listed, firsts, seconds = rules.listed, rules.first, rules.second
-    seconds_of = rules.clicks if value_weight > 0.0 else rules.value
-    for k in range(rules.n_candidates[len(sizes) - 1]):
-        scores[k] = value_weight * rules.value[k] + click_weight * rules.clicks[k]
-    start, are_apart = int64(0), True
-    for group in range(len(sizes)):
-        begin, size, end = rules.starts[group], sizes[group], rules.n_candidates[group]
-        if rules.needed[group] <= 2:
-            size = min(rules.needed[group], end - start)
-            if _list_apart(scores, start, end, listed, firsts, begin, size):
-                for entry in range(begin, begin + size):
-                    seconds[entry] = seconds_of[listed[entry]]
-                sizes[group], start = size, end
-                continue
-            for k in range(start, end):
-                is_listed[k] = False
-            size = int64(0)
-        for entry in range(begin, begin + size):
-            place = listed[entry]
-            firsts[entry], seconds[entry] = scores[place], seconds_of[place]
-            _move_up(listed, firsts, seconds, begin, entry)
-        worst = -np.inf
-        if size == rules.needed[group]:
-            worst = firsts[begin + size - 1] if size > 0 else np.inf
-        n_reaching = int64(0)
-        for k in range(start, end):
-            n_reaching += scores[k] >= worst
-        if n_reaching > size:
-            are_apart = False
-            for k in range(start, end):
-                if scores[k] < worst or is_listed[k]:
-                    continue
-                first, second = scores[k], seconds_of[k]
-                last = begin + size
-                if size < rules.needed[group]:
-                    size += 1
-                else:
-                    last -= 1
-                    if not _is_better(first, second, firsts[last], seconds[last]):
-                        continue
-                    is_listed[listed[last]] = False
-                listed[last], firsts[last], seconds[last] = k, first, second
-                _move_up(listed, firsts, seconds, begin, last)
-                is_listed[k] = True
-                if size == rules.needed[group]:
-                    worst = firsts[begin + size - 1]
-            sizes[group] = size
-        start = end
-    return are_apart
-
-
-@inner
-def _sort_few(order: Links, firsts: Floats, rank: Floats) -> bool:
-    """Sort by comparing all pairs, vectorised, and return whether no scores are equal."""
-    n_entries = len(order)
-    for k in range(n_entries):
-        rank[k] = 0.0
-    for j in range(n_entries):
-        first = firsts[j]
-        for k in range(n_entries):
-            rank[k] += 1.0 if first > firsts[k] else 0.0
-    total = 0.0
-    for k in range(n_entries):
-        total += rank[k]
-    if total < 0.5 * n_entries * (n_entries - 1):
-        return False
-    for k in range(n_entries):
-        order[int64(rank[k])] = k
-    return True
-
-
-@inner
-def _sort(order: Links, firsts: Floats, seconds: Floats) -> None:
-    """Sort the entries of the lists, the best first, by Shell sort from the last page's order.
-
-    Prices change in small steps, so few entries move.
-    """
-    gap = 1
-    while 9 * gap < len(order):
-        gap = 3 * gap + 1
-    while gap > 0:
-        for j in range(gap, len(order)):
-            k, at = order[j], j
-            first, second = firsts[k], seconds[k]
-            while at >= gap:
-                other = order[at - gap]
-                if not _is_better(first, second, firsts[other], seconds[other]):
-                    break
-                order[at] = other
-                at -= gap
-            order[at] = k
-        gap //= 3
-
-
-@inner
-def _fill_page(rules: PageRules) -> tuple[int, bool]:
-    """Write to `taken` what listed links have above their least; return the last one raised.
-
-    The last one is an entry of the lists, or -1 where the guarantees of groups fill the page. Also
-    return whether it is certain that no two listed links have the same score.
-    """
-    taken, sums, order, groups = rules.taken, rules.sums, rules.order, rules.group_of
-    left = float(rules.n_slots)
-    for group in range(len(sums)):
-        sums[group] = rules.base[group]
-        left -= max(sums[group], rules.group_least[group])
-        begin = rules.starts[group] + rules.sizes[group]
-        for k in range(begin, rules.starts[group] + rules.needed[group]):
-            rules.first[k] = -MAX_PRICE * (1.0 + k)  # last, and no two are equal
-            taken[k] = 0.0
-    are_apart = len(order) <= FEW and _sort_few(order, rules.first, rules.rank)
-    if not are_apart:
-        _sort(order, rules.first, rules.second)
-    last = int64(-1)
-    for j in range(len(order)):
-        k = order[j]
-        group = groups[k]
-        if k >= rules.starts[group] + rules.sizes[group]:
-            continue
-        room = rules.room[rules.candidates[rules.listed[k]]]
-        room = min(room, rules.group_most[group] - sums[group])
-        owed = min(room, max(0.0, rules.group_least[group] - sums[group]))
-        more = min(room - owed, left)
-        if more > NOTHING:
-            left -= more
-            last = k
-            owed += more
-        taken[k] = owed
-        sums[group] += owed
-    return last, are_apart
-
-
-@inner
-def _line_at(rules: PageRules, price: float) -> tuple[Line, bool]:
-    """Return the best page at a price, without the least of links; all clicks where infinite.
-
-    Also return whether it is certain that nothing ties.
-    """
-    is_finite = price < np.inf
-    are_apart = _list_best(rules, 1.0 if is_finite else 0.0, price if is_finite else 1.0)
-    _, are_listed_apart = _fill_page(rules)
-    page_value = page_clicks = 0.0
-    for group in range(len(rules.sizes)):
-        for k in range(rules.starts[group], rules.starts[group] + rules.sizes[group]):
-            if rules.taken[k] > 0.0:
-                page_value += rules.taken[k] * rules.value[rules.listed[k]]
-                page_clicks += rules.taken[k] * rules.clicks[rules.listed[k]]
-    return Line(price, page_value, page_clicks), are_apart and are_listed_apart
-
-
-# Links that tie
-
-
-@inner
-def _level_sum(
-    low: Floats, high: Floats, weights: Floats, begin: int, end: int, level: float
-) -> float:
-    """Return the slots of places that have `level` times their weight, within bounds."""
-    total = 0.0
-    for place in range(begin, end):
-        total += min(high[place], max(low[place], level * weights[place]))
-    return total
-
-
-@inner
-def _reached(rules: PageRules, group: int, weights: Floats, level: float) -> float:
-    """Return the slots of a group, or of the page where `group` is -1, at a level."""
-    low, high, ends = rules.low, rules.high, rules.ends
-    if group >= 0:
-        begin = ends[group - 1] if group > 0 else int64(0)
-        return _level_sum(low, high, weights, begin, ends[group], level)
-    reached, begin = 0.0, int64(0)
-    for one in range(len(rules.sums)):
-        of_group = _level_sum(low, high, weights, begin, ends[one], level)
-        reached += min(rules.sum_high[one], max(rules.sum_low[one], of_group))
-        begin = ends[one]
-    return reached
-
-
-@inner
-def _level_of(rules: PageRules, group: int, weights: Floats, total: float, most: float) -> float:
-    """Return the level at which a group, or the page where `group` is -1, has `total` slots.
-
-    The sum is piecewise linear in the level: a secant on one piece finds it. Every second step
-    halves the interval, geometrically if its ends are of different size.
-    """
-    below, above = 0.0, most
-    at_below = _reached(rules, group, weights, below)
-    at_above = _reached(rules, group, weights, above)
-    for step in range(120):
-        level = 0.5 * (below + above)
-        if step % 2 == 0 and at_above > at_below:
-            level = below + (above - below) * (total - at_below) / (at_above - at_below)
-        elif below == 0.0 and above > LEAST_WEIGHT:
-            level = above * 2.0**-8
-        elif step % 4 == 1:
-            level = np.sqrt(below) * np.sqrt(above)
-        if not below < level < above:
-            if step % 2 == 1:
-                break
-            continue
-        reached = _reached(rules, group, weights, level)
-        if abs(reached - total) <= EQUAL * total:
-            return level
-        if reached < total:
-            below, at_below = level, reached
-        else:
-            above, at_above = level, reached
-    return above
-
-
-@inner
-def _spread(rules: PageRules, weights: Floats, page: Floats) -> None:
-    """Fill a page in proportion to weights, within `low`, `high`, `sum_low` and `sum_high`."""
-    most = 0.0
-    for place in range(len(page)):
-        if rules.high[place] > rules.low[place]:
-            most = max(most, rules.high[place] / weights[place])
-    level = _level_of(rules, int64(-1), weights, float(rules.n_slots), most)
-    begin = int64(0)
-    for group in range(len(rules.sums)):
-        end = rules.ends[group]
-        of_group = level
-        total = _level_sum(rules.low, rules.high, weights, begin, end, level)
-        wanted = min(rules.sum_high[group], max(rules.sum_low[group], total))
-        if wanted != total:
-            of_group = _level_of(rules, group, weights, wanted, most)
-        for place in range(begin, end):
-            page[place] = min(rules.high[place], max(rules.low[place], of_group * weights[place]))
-        begin = end
-
-
-@inner
-def _find_edges(rules: PageRules, last: int) -> None:
-    """Find the score at which the links of each group share slots; NaN if none can change.
-
-    A group that is full, or that has its least only, shares at the score of its own last link; all
-    others at that of the page's last link, where the slots of the group stay free.
-    """
-    page_first = rules.first[last] if last >= 0 else np.nan
-    page_second = rules.second[last] if last >= 0 else np.nan
-    for group in range(len(rules.sizes)):
-        own, total = int64(-1), rules.base[group]
-        for k in range(rules.starts[group], rules.starts[group] + rules.sizes[group]):
-            if rules.taken[k] > NOTHING:
-                own = k
-                total += rules.taken[k]
-        is_full = total >= rules.group_most[group] - NOTHING
-        is_own = own >= 0 and last < 0
-        if own >= 0 and last >= 0:
-            first, second = rules.first[own], rules.second[own]
-            is_own = _is_better(page_first, page_second, first, second) or (
-                is_full and _is_better(first, second, page_first, page_second)
-            )
-        rules.sum_low[group], rules.sum_high[group] = total, total
-        rules.edge_first[group], rules.edge_second[group] = np.nan, np.nan
-        if is_own:
-            rules.edge_first[group], rules.edge_second[group] = rules.first[own], rules.second[own]
-        elif last >= 0 and not (is_full and own < 0):
-            rules.edge_first[group], rules.edge_second[group] = page_first, page_second
-            rules.sum_low[group] = rules.group_least[group]
-            rules.sum_high[group] = rules.group_most[group]
-
-
-@inner
-def _are_equal(first: float, second: float, other_first: float, other_second: float) -> bool:
-    return first == other_first and second == other_second
-
-
-@inner
-def _are_tied(rules: PageRules, page: Floats, seconds_of: Floats) -> bool:
-    """Return whether several links tie where a group or the page ends, and not all have a slot."""
-    n_tied, n_partly, last = rules.n_tied, rules.n_partly, len(rules.sizes)
-    for end in range(last + 1):
-        n_tied[end] = n_partly[end] = 0
-    begin = int64(0)
-    for group in range(last):
-        edge, second = rules.edge_first[group], rules.edge_second[group]
-        end = last if rules.sum_low[group] < rules.sum_high[group] else group
-        for k in range(begin, rules.n_candidates[group]):
-            if _are_equal(rules.score[k], seconds_of[k], edge, second):
-                place = rules.candidates[k]
-                n_tied[end] += 1
-                n_partly[end] += page[place] < rules.most[place] - NOTHING
-        begin = rules.n_candidates[group]
-    is_any = False
-    for end in range(last + 1):
-        is_any |= n_tied[end] > 1 and n_partly[end] > 0
-    return is_any
-
-
-@inner
-def _share_ties(rules: PageRules, page: Floats, seconds_of: Floats) -> None:
-    """Share slots equally among the links that tie at the end of a group or of the page."""
-    for place in range(len(page)):
-        rules.weights[place] = 1.0
-        rules.low[place] = rules.high[place] = page[place]
-    begin = int64(0)
-    for group in range(len(rules.sizes)):
-        edge, second = rules.edge_first[group], rules.edge_second[group]
-        for k in range(begin, rules.n_candidates[group]):
-            if _are_equal(rules.score[k], seconds_of[k], edge, second):
-                place = rules.candidates[k]
-                rules.low[place], rules.high[place] = rules.least[place], rules.most[place]
-        begin = rules.n_candidates[group]
-    _spread(rules, rules.weights, page)
-
-
-@inner
-def _write_page(rules: PageRules, value_weight: float, click_weight: float, page: Floats) -> None:
-    """Write the best page at these weights, group by group; links that tie share equally."""
-    are_apart = _list_best(rules, value_weight, click_weight)
-    last, are_listed_apart = _fill_page(rules)
-    for place in range(len(page)):
-        page[place] = rules.least[place]
-    for group in range(len(rules.sizes)):
-        for k in range(rules.starts[group], rules.starts[group] + rules.sizes[group]):
-            page[rules.candidates[rules.listed[k]]] += rules.taken[k]
-    if are_apart and are_listed_apart:
-        return
-    _find_edges(rules, last)
-    seconds_of = rules.clicks if value_weight > 0.0 else rules.value
-    if _are_tied(rules, page, seconds_of):
-        _share_ties(rules, page, seconds_of)
-
-
-# The program
-
-
-@inner
-def _search_price(rules: PageRules, floor: float, slackness: float) -> tuple[int, Line, Line]:
-    """Return the status of a floor, and two pages that enclose it: one with too few clicks."""
-    few, many = Line(-1.0, 0.0, 0.0), Line(np.inf, 0.0, 0.0)
+def _guess_price(rules: PageRules) -> float:
     most_value = most_clicks = 0.0
     for k in range(len(rules.free)):
         most_value = max(most_value, rules.value[k])
         most_clicks = max(most_clicks, rules.clicks[k])
     guess = most_value / most_clicks if most_clicks > 0.0 else 0.0
-    n_guesses = N_GUESSES if 0.0 < guess < MAX_PRICE else 0
-    is_enclosed, is_most, nudge = False, False, GAIN
-    for _ in range(MAX_STEPS):
-        if is_enclosed:
-            price = meeting_price(few, many, nudge)
-            nudge *= 4.0
-            if price >= MAX_PRICE or not few.price < price < many.price:
-                break
-        elif n_guesses > 0:
-            price = guess
-            n_guesses -= 1
-        else:
-            price = 0.0 if few.price < 0.0 else np.inf
-        line, is_certain = _line_at(rules, price)
-        has_few = line.clicks < floor - slackness
-        if is_enclosed:
-            gain = line.value - few.value + price * (line.clicks - few.clicks)
-            if gain <= GAIN * (abs(few.value) + price * few.clicks):
-                break
-        side = 0 if has_few and price < np.inf else 1
-        rules.is_certain[side] = is_certain
-        for k in range(len(rules.listed)):
-            rules.places[side, k] = rules.candidates[rules.listed[k]]
-            rules.taken_of[side, k] = rules.taken[k]
-        if price == 0.0 and not has_few:
-            return int64(SLACK), line, line
-        if price == np.inf and has_few:
-            return int64(INFEASIBLE), line, line
-        if has_few:
-            few, guess = line, 2.0 * price
-        else:
-            many, guess = line, 0.5 * price
-        is_most |= price == np.inf
-        if not is_enclosed and few.price >= 0.0 and (many.price < np.inf or is_most):
-            is_enclosed = True
-            _drop_dominated(rules, few.price, many.price)
-    return int64(BINDING), few, many
+    return guess if guess < MAX_PRICE else 0.0
 
 
 @inner
 def _solve_disjoint(rules: PageRules, value: Floats, clicks: Floats, floor: float) -> RuledPrice:
     page, other = rules.page, rules.other_page
-    _arrange(rules, value, clicks)
+    load_links(rules, value, clicks)
     base = base_value = base_clicks = 0.0
     for group in range(len(rules.base)):
         base += rules.base[group]
@@ -547,7 +51,8 @@ def _solve_disjoint(rules: PageRules, value: Floats, clicks: Floats, floor: floa
             base_value += rules.least[place] * value[rules.links[place]]
             base_clicks += rules.least[place] * clicks[rules.links[place]]
     left = floor - base_clicks
-    status, few, many = _search_price(rules, left, floor_slackness(floor))
+    guess = _guess_price(rules)
+    status, few, many = search_price(None, 0, left, floor_slackness(floor), guess, 0.0, None, rules)
     price, part, n_pages = 0.0, 1.0, 1
     if status == INFEASIBLE:
         price = np.inf
@@ -565,7 +70,7 @@ def _solve_disjoint(rules: PageRules, value: Floats, clicks: Floats, floor: floa
             for entry in range(len(rules.listed)):
                 other[rules.places[side, entry]] += share * rules.taken_of[side, entry]
         else:
-            _write_page(rules, 1.0 if is_finite else 0.0, at if is_finite else 1.0, page)
+            write_page(rules, 1.0 if is_finite else 0.0, at if is_finite else 1.0, page)
             for place in range(len(page)):
                 other[place] += share * (page[place] - rules.least[place])
     for place in range(len(page)):
@@ -652,8 +157,8 @@ def best_within(rules: PageRules, score: Floats, second: Floats) -> None:
     if len(rules.crossing.x) > 0:
         solve_within(rules, score, second, 0.0)
         return
-    _arrange(rules, score, second)
-    _write_page(rules, 1.0, 0.0, rules.page)
+    load_links(rules, score, second)
+    write_page(rules, 1.0, 0.0, rules.page)
     for place in range(len(rules.page)):
         rules.probabilities[rules.links[place]] = rules.page[place]
 
@@ -674,6 +179,6 @@ def project_within(rules: PageRules, wanted: Floats) -> None:
     for group in range(len(rules.sums)):
         rules.sum_low[group] = rules.group_least[group]
         rules.sum_high[group] = rules.group_most[group]
-    _spread(rules, rules.weights, rules.page)
+    spread(rules, rules.weights, rules.page)
     for place in range(len(rules.page)):
         rules.probabilities[rules.links[place]] = rules.page[place]

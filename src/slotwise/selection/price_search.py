@@ -8,27 +8,41 @@ contains the floor: then a mix of best pages keeps the floor exactly.
 
 Two pages, one with too few clicks and one with too many, are two lines under phi. The next price is
 where they intersect. Rounding may put that point outside the remaining interval of prices; then the
-search steps inward from the nearer end. Used by most of `selection`, and by `policies`.
+search steps inward from the nearer end.
+
+The search is the same within rules, where a page comes from `greedy_page`: then it ends at two
+lines that meet where no page is above them. Used by most of `selection`.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from slotwise.arrays import Floats
 from slotwise.compile import inner, int64
-from slotwise.selection.page_search import Entries, Objective, Search
+from slotwise.selection.greedy_page import drop_dominated, keep_line, line_within
+from slotwise.selection.page_search import (
+    BINDING,
+    INFEASIBLE,
+    MAX_PRICE,
+    SLACK,
+    Entries,
+    Line,
+    Objective,
+    Search,
+)
 from slotwise.selection.top_page import TIE, find_page, forget_list, lay_out_page, page_boundary
-
-SLACK, BINDING, INFEASIBLE = range(3)
 
 MAX_STEPS = 200
 """More steps than any search needs in which no score overflows."""
 
-MAX_PRICE = 1e290
-"""Larger prices would overflow; they need click rates below 1e-290."""
+N_GUESSES = 3
+"""Prices within rules tried first, each twice or half the last."""
+
+GAIN = 1e-14
+"""Within rules, a page must be better by this share to continue the search."""
 
 
 class Price(NamedTuple):
@@ -50,22 +64,6 @@ class Price(NamedTuple):
 def floor_slackness(floor: float) -> float:
     """Return by how many clicks a page may miss the floor through rounding alone."""
     return TIE * floor
-
-
-@inner
-def _price(
-    status: int, value_weight: float, click_weight: float, n_slots: int, search: Search
-) -> Price:
-    last = n_slots - 1
-    return Price(status, value_weight, click_weight, search.first[last], search.second[last])
-
-
-class Line(NamedTuple):
-    """A page as a line under phi: the price at which it was found, its value and clicks."""
-
-    price: float
-    value: float
-    clicks: float
 
 
 @inner
@@ -96,26 +94,26 @@ def _side_of_boundary(
 
 @inner
 def _line_at(
-    entries: Entries,
-    n_slots: int,
-    floor: float,
-    slackness: float,
-    price: float,
-    search: Search,
+    entries: Entries, n_slots: int, floor: float, slackness: float, price: float, search: Search
 ) -> tuple[Line, int]:
-    """Return a best page at a price and its side; on side 0 it is left in `search`.
+    """Return a best page at a price and its side: 0 where best pages there keep the floor exactly.
 
-    Where nothing ties at its end, the page need not be laid out to know its clicks.
+    On side 0 the page is left in `search`. At price 0 a page with enough clicks is on side 1.
     """
+    if price == np.inf:
+        value, clicks = _page_at(entries, n_slots, Objective(0.0, 1.0), search)
+        return Line(price, value, clicks), -1 if clicks < floor - slackness else 1
     objective = Objective(1.0, price)
     found = find_page(entries, n_slots, objective, search)
-    if found.n_reaching == n_slots:
+    if found.n_reaching == n_slots and price > 0.0:  # its clicks are known without laying it out
         side = _side(found.clicks, found.clicks, floor, slackness)
         if side != 0:
             return Line(price, found.value, found.clicks), side
-    page_value, page_clicks = lay_out_page(entries, n_slots, objective, found, search)
+    value, clicks = lay_out_page(entries, n_slots, objective, found, search)
+    if price == 0.0 and clicks >= floor - slackness:
+        return Line(price, value, clicks), 1
     side = _side_of_boundary(entries.clicks, n_slots, floor, slackness, search)
-    return Line(price, page_value, page_clicks), side
+    return Line(price, value, clicks), side
 
 
 @inner
@@ -140,7 +138,83 @@ def meeting_price(few: Line, many: Line, nudge: float) -> float:
 
 
 @inner
+def _is_above(line: Line, few: Line) -> bool:
+    """Return whether a page is better at its price than the page with too few clicks."""
+    gain = line.value - few.value + line.price * (line.clicks - few.clicks)
+    return gain > GAIN * (abs(few.value) + line.price * few.clicks)
+
+
+@inner
 def search_price(
+    entries: Any,
+    n_slots: int,
+    floor: float,
+    slackness: float,
+    guess: float,
+    step: float,
+    search: Any,
+    rules: Any,
+) -> tuple[int, Line, Line]:
+    """Return the status of a floor, and two best pages that enclose it: the first has fewer clicks.
+
+    Pages are those of `entries`, found with `search`, where `rules` is None, otherwise those within
+    the rules; the compiler leaves the other half out. Both pages are the same where one keeps the
+    floor by itself. `guess` is a price expected to be near, 0 for none, and `step` how far it may
+    be off: they affect the work, not the result.
+    """
+    few, many = Line(-1.0, 0.0, 0.0), Line(np.inf, 0.0, 0.0)
+    is_enclosed, has_many = False, False
+    price, most_guess, n_guesses = guess, 4.0 * guess + 1.0, int64(0)
+    nudge = 4.0 * TIE
+    if rules is not None:
+        nudge, most_guess, n_guesses = GAIN, np.inf, int64(MAX_STEPS - N_GUESSES)
+    is_guess = guess > 0.0
+    for _ in range(MAX_STEPS):
+        if is_enclosed:
+            price = meeting_price(few, many, nudge)
+            nudge *= 4.0
+            if price >= MAX_PRICE or not few.price < price < many.price:
+                break
+        elif not (is_guess and 0.0 < price <= most_guess and n_guesses < MAX_STEPS):
+            is_guess = False
+            price = 0.0 if few.price < 0.0 else np.inf
+        n_guesses += 1
+        line, side = Line(price, 0.0, 0.0), 0
+        if entries is not None:
+            line, side = _line_at(entries, n_slots, floor, slackness, price, search)
+            if side == 0:
+                scale = search.first[n_slots - 1]
+                is_kept = not is_guess or price * line.clicks > TIE * n_slots * scale
+                if is_kept or is_enclosed:
+                    return int64(BINDING), line, line
+                is_guess = False  # lost in the rounding of the scores: price 0 decides
+                continue
+        if rules is not None:
+            line, is_certain = line_within(rules, price)
+            side = -1 if line.clicks < floor - slackness else 1
+            if is_enclosed and not _is_above(line, few):
+                break
+            keep_line(rules, 0 if side < 0 and price < np.inf else 1, is_certain)
+        if (price == 0.0 and side > 0) or (price == np.inf and side < 0):
+            return int64(SLACK if side > 0 else INFEASIBLE), line, line
+        if side < 0:
+            few = line
+        else:
+            many, has_many = line, True
+        if not is_enclosed and few.price >= 0.0 and has_many:
+            is_enclosed = True
+            if rules is not None:
+                drop_dominated(rules, few.price, many.price)
+        if rules is None:
+            price += step if side < 0 else -step
+            step *= 6.0
+        else:
+            price *= 2.0 if side < 0 else 0.5
+    return int64(BINDING), few, many
+
+
+@inner
+def price_of_floor(
     entries: Entries,
     n_slots: int,
     floor: float,
@@ -151,58 +225,20 @@ def search_price(
 ) -> Price:
     """Find the price at which the best pages keep the floor exactly; leave them in `search`.
 
-    `guess` is a price expected to be near and `step` how far it may be off (both zero: start from
-    nothing). They affect the work, not the result. `slackness` is `floor_slackness` of the whole
-    floor if `floor` is its rest. Needs 1 <= n_slots <= n_entries.
+    `slackness` is `floor_slackness` of the whole floor if `floor` is what remains of it. Needs
+    1 <= n_slots <= n_entries.
     """
-    few, many = Line(-1.0, 0.0, 0.0), Line(np.inf, 0.0, 0.0)
-    price = guess
     forget_list(search)
-    while 0.0 < price <= 4.0 * guess + 1.0:
-        line, side = _line_at(entries, n_slots, floor, slackness, price, search)
-        if side == 0 and price * line.clicks <= TIE * n_slots * search.first[n_slots - 1]:
-            # lost in the rounding of the scores: the best page at price 0 decides
-            break
-        if side == 0:
-            return _price(int64(BINDING), 1.0, price, n_slots, search)
-        if side < 0:
-            few = line
-        else:
-            many = line
-        if few.price > 0.0 and many.price < np.inf:
-            break
-        price += step if side < 0 else -step
-        step *= 6.0
-
-    if few.price < 0.0:
-        page_value, page_clicks = _page_at(entries, n_slots, Objective(1.0, 0.0), search)
-        if page_clicks >= floor - slackness:
-            return _price(int64(SLACK), 1.0, 0.0, n_slots, search)
-        if _side_of_boundary(entries.clicks, n_slots, floor, slackness, search) == 0:
-            return _price(int64(BINDING), 1.0, 0.0, n_slots, search)
-        few = Line(0.0, page_value, page_clicks)
-    if many.price == np.inf:
-        page_value, page_clicks = _page_at(entries, n_slots, Objective(0.0, 1.0), search)
-        if page_clicks < floor - slackness:
-            return _price(int64(INFEASIBLE), 0.0, 1.0, n_slots, search)
-        many = Line(np.inf, page_value, page_clicks)
-
-    nudge = 4.0 * TIE
-    for _ in range(MAX_STEPS):
-        price = meeting_price(few, many, nudge)
-        if price >= MAX_PRICE or price == few.price or price == many.price:
-            break
-        line, side = _line_at(entries, n_slots, floor, slackness, price, search)
-        if side == 0:
-            return _price(int64(BINDING), 1.0, price, n_slots, search)
-        if side < 0:
-            few = line
-        else:
-            many = line
-        nudge *= 4.0
-    # no price between the two can be distinguished: the larger one keeps the floor
-    if many.price < MAX_PRICE:
-        _page_at(entries, n_slots, Objective(1.0, many.price), search)
-    else:
-        _page_at(entries, n_slots, Objective(0.0, 1.0), search)
-    return _price(int64(BINDING), 1.0, min(many.price, MAX_PRICE), n_slots, search)
+    status, few, many = search_price(entries, n_slots, floor, slackness, guess, step, search, None)
+    value_weight, price = 1.0, many.price
+    if few.price < many.price:
+        # no price between the two can be distinguished: the larger one keeps the floor
+        price = min(price, MAX_PRICE)
+        is_finite = price < MAX_PRICE
+        _page_at(
+            entries, n_slots, Objective(1.0, price) if is_finite else Objective(0.0, 1.0), search
+        )
+    elif status == INFEASIBLE:
+        value_weight, price = 0.0, 1.0
+    last = n_slots - 1
+    return Price(status, value_weight, price, search.first[last], search.second[last])

@@ -32,9 +32,9 @@ from numpy.typing import ArrayLike
 from slotwise.arrays import Floats, Links
 from slotwise.compile import switching
 from slotwise.errors import InvalidInput
-from slotwise.selection.page_rules import NOTHING, Bounds, PageRules, new_page_rules
+from slotwise.selection.page_rules import Bounds, PageRules, new_page_rules
+from slotwise.selection.page_search import INFEASIBLE, NOTHING
 from slotwise.selection.page_within_rules import solve_within
-from slotwise.selection.price_search import INFEASIBLE
 from slotwise.selection.several_floors import (
     FloorsProgram,
     new_floors_program,

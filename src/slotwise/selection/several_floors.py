@@ -27,7 +27,7 @@ from slotwise.arrays import Floats, Links, Whole
 from slotwise.compile import hot, switching
 from slotwise.errors import InvalidInput
 from slotwise.selection.mix import N_OPEN, N_SURE, Mix, dense_probabilities, new_mix
-from slotwise.selection.price_search import BINDING, INFEASIBLE, SLACK
+from slotwise.selection.page_search import BINDING, INFEASIBLE, SLACK
 from slotwise.selection.simplex import (
     FEASIBLE,
     SHORTFALL_LIMIT,

@@ -14,6 +14,7 @@ from slotwise.compile import inner, int64
 from slotwise.compile.decorators import WORD
 from slotwise.selection.mix import N_OPEN, N_SURE, N_TIED, TIED_SLOTS, Mix
 from slotwise.selection.page_search import (
+    BINDING,
     N_CANDIDATES,
     N_CERTAIN,
     N_LISTED,
@@ -22,7 +23,7 @@ from slotwise.selection.page_search import (
     Search,
 )
 from slotwise.selection.passes import split_page
-from slotwise.selection.price_search import BINDING, Price
+from slotwise.selection.price_search import Price
 from slotwise.selection.top_page import (
     Found,
     ends_of,

@@ -14,13 +14,15 @@ from slotwise.compile.decorators import WORD
 from slotwise.errors import InvalidInput
 from slotwise.selection.mix import N_OPEN, N_SURE, Mix
 from slotwise.selection.page_search import (
+    BINDING,
     BUFFER_NUMBERS,
     BUFFER_SIZES,
+    INFEASIBLE,
     Entries,
     Objective,
     Search,
 )
-from slotwise.selection.price_search import BINDING, INFEASIBLE, floor_slackness, search_price
+from slotwise.selection.price_search import floor_slackness, price_of_floor
 from slotwise.selection.share_slots import share_slots
 from slotwise.selection.top_page import sampled_cut
 
@@ -66,7 +68,7 @@ def _price_of_shortlist(
         return 0.0
     slackness = floor_slackness(floor)
     listed = Entries(short_value, short_clicks, n_short)
-    price = search_price(listed, n_slots, floor, slackness, 0.0, 0.0, search)
+    price = price_of_floor(listed, n_slots, floor, slackness, 0.0, 0.0, search)
     return price.click_weight if price.status == BINDING else 0.0
 
 
@@ -159,11 +161,11 @@ def solve_into(
         guess = _ratio_of_largest(value, clicks)
         step = FIRST_STEP * guess
     slackness = floor_slackness(floor)
-    price = search_price(entries, n_slots, floor, slackness, guess, step, search)
+    price = price_of_floor(entries, n_slots, floor, slackness, guess, step, search)
     share_slots(clicks, search.links, n_slots, floor, price, search, mix)
     if n_links < SHORTLIST_POOL and price.status == BINDING and _has_one_number(clicks, mix):
         mix.sizes[:4] = 0
-        price = search_price(entries, n_slots, floor, slackness, 0.0, 0.0, search)
+        price = price_of_floor(entries, n_slots, floor, slackness, 0.0, 0.0, search)
         share_slots(clicks, search.links, n_slots, floor, price, search, mix)
     page_value = 0.0
     page_clicks = 0.0
