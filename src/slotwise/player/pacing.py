@@ -5,7 +5,7 @@ With V page views expected until the date, a goal of N views needs on each page
     at least (N - delivered) / V   slots,
 
 a goal of clicks needs the missing clicks divided by V times the click rate of the links, and a
-budget allows at most its rest divided by the same. The clicks expected from views with an open
+budget allows at most its remainder divided by the same. The clicks expected from views with an open
 window count as delivered. The bounds enter the program that makes the next pages, together with all
 caps and the floor.
 

@@ -580,13 +580,13 @@ class Player:
                 clicked = dict(zip(view.slots, view.shown, strict=True))
                 page_slots.learn([outcome.get(clicked[slot], 0.0) for slot in sorted(clicked)])
                 weights = page_slots.order.weights.tolist()
-            shown, stood, chances = view.shown, view.slots, view.probabilities
+            shown, in_slots, chances = view.shown, view.slots, view.probabilities
             known = [k for k, link in enumerate(shown) if link in place_of]
             if not known:
                 continue
             if len(known) < len(shown):
                 shown = [shown[k] for k in known]
-                stood, chances = [stood[k] for k in known], [chances[k] for k in known]
+                in_slots, chances = [in_slots[k] for k in known], [chances[k] for k in known]
             levels.append(level)
             visitors.append(view.visitor)  # type: ignore[arg-type]
             links += [place_of[link] for link in shown]
@@ -596,8 +596,10 @@ class Player:
             )
             starts.append(len(links))
             if weights:  # beyond the last slot, a view counts as there
-                slots += stood
-                views += [weights[slot] if slot < len(weights) else weights[-1] for slot in stood]
+                slots += in_slots
+                views += [
+                    weights[slot] if slot < len(weights) else weights[-1] for slot in in_slots
+                ]
         if not levels:
             return
         places, brought = np.array(links, dtype=np.int64), np.array(outcomes)

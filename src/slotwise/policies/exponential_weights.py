@@ -102,17 +102,17 @@ def mix_weights(weights: Weights, exploration: float, n_slots: int, mix: Mix) ->
     n_blocks = len(relative) // LANES
     n_capped = int64(0)
     total, _ = sum_below(relative, n_blocks, np.inf)
-    rest = total
+    uncapped = total
     while True:
-        lower = beta * rest / (1.0 - n_capped * beta)
+        lower = beta * uncapped / (1.0 - n_capped * beta)
         below, n_more = sum_below(relative, n_blocks, lower)
         if n_more <= n_capped:
             break
-        n_capped, rest = n_more, below
+        n_capped, uncapped = n_more, below
     cap = np.inf
     if n_capped > 0:
         cap = lower
-        total = n_capped * lower + rest
+        total = n_capped * lower + uncapped
     scale = n_slots * (1.0 - exploration) / total
     share = n_slots * exploration / n_links
     for link in range(n_links):

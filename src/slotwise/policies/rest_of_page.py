@@ -17,7 +17,7 @@ from slotwise.selection.several_floors import solve_floors
 from slotwise.selection.solve import solve
 
 KEPT_FLOOR = 1e-9
-"""The rest of a floor that the pinned links keep: the policy still has a queue for it."""
+"""What remains of a floor that the pinned links keep: the policy still has a queue for it."""
 
 
 class Rest(NamedTuple):
@@ -69,7 +69,7 @@ def solve_rest(estimates: Estimates, problem: Problem, rest: Rest) -> Floats:
 
 
 def _problem_left(problem: Problem, n_links: int, n_slots: int, brought: Floats) -> Problem:
-    """Return the problem of the rest; a floor that it cannot reach is lowered to its slots."""
+    """Return the problem of the remaining slots; a floor out of their reach is lowered to them."""
     most = float(np.nextafter(n_slots, 0))
 
     def left(least: float, level: int) -> float:
@@ -104,14 +104,14 @@ def fill_slots(weights: Floats, n_slots: int) -> Floats:
     probabilities = np.zeros(len(weights))
     capped = np.zeros(len(weights), dtype=bool)
     while True:
-        rest = ~capped
+        uncapped = ~capped
         left = n_slots - int(capped.sum())
-        total = weights[rest].sum()
+        total = weights[uncapped].sum()
         if total > 0:
-            probabilities[rest] = weights[rest] * (left / total)
+            probabilities[uncapped] = weights[uncapped] * (left / total)
         else:
-            probabilities[rest] = left / max(1, int(rest.sum()))
-        over = rest & (probabilities >= 1.0)
+            probabilities[uncapped] = left / max(1, int(uncapped.sum()))
+        over = uncapped & (probabilities >= 1.0)
         probabilities[over] = 1.0
         if not over.any():
             return probabilities

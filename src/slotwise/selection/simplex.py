@@ -56,7 +56,7 @@ class Simplex(NamedTuple):
     reduced: Floats
     basis: Whole
     basic: Floats
-    rest: Floats
+    residual: Floats
     inverse: Floats
     matrix: Floats
     column: Floats
@@ -79,7 +79,7 @@ def new_simplex(n_links: int, n_floors: int) -> Simplex:
         reduced=np.zeros(n_links),
         basis=np.full(n_rows, -1),
         basic=np.zeros(n_rows),
-        rest=np.zeros(n_rows),
+        residual=np.zeros(n_rows),
         inverse=np.zeros((n_rows, n_rows)),
         matrix=np.zeros((n_rows, n_rows)),
         column=np.zeros(n_rows),
@@ -148,7 +148,7 @@ def _place_basic(simplex: Simplex) -> None:
     for k in range(n_rows):
         total = 0.0
         for r in range(n_rows):
-            total += simplex.inverse[k, r] * simplex.rest[r]
+            total += simplex.inverse[k, r] * simplex.residual[r]
         simplex.basic[k] = total
 
 
@@ -167,12 +167,12 @@ def load_columns(simplex: Simplex, n_slots: int) -> None:
         floor = simplex.floors[j]
         simplex.row_size[j] = largest if largest > 0.0 else 1.0
         simplex.scale[j] = floor if floor > 0.0 else n_slots * simplex.row_size[j]
-        simplex.rest[j] = (floor - brought) / simplex.row_size[j]
+        simplex.residual[j] = (floor - brought) / simplex.row_size[j]
     shown = 0.0
     for link in range(n_links):
         shown += simplex.at[link]
         simplex.direction[link] = 1.0 - 2.0 * simplex.at[link]
-    simplex.rest[n_floors] = n_slots - shown
+    simplex.residual[n_floors] = n_slots - shown
     for j in range(n_floors + 1):
         simplex.direction[n_links + j] = 1.0
     for k in range(n_floors + 1):
@@ -216,7 +216,7 @@ def start_from_page(simplex: Simplex, n_slots: int) -> None:
     load_columns(simplex, n_slots)
     worst, largest = -1, 0.0
     for j in range(n_floors):
-        missing = simplex.rest[j] * simplex.row_size[j] / simplex.scale[j]
+        missing = simplex.residual[j] * simplex.row_size[j] / simplex.scale[j]
         if missing > largest:
             worst, largest = j, missing
         simplex.basis[j] = n_links + j
@@ -349,8 +349,8 @@ def _set_at(simplex: Simplex, link: int, at: float) -> None:
     if change != 0.0:
         simplex.at[link] = at
         for j in range(n_floors):
-            simplex.rest[j] -= change * simplex.demands[j, link] / simplex.row_size[j]
-        simplex.rest[n_floors] -= change
+            simplex.residual[j] -= change * simplex.demands[j, link] / simplex.row_size[j]
+        simplex.residual[n_floors] -= change
 
 
 @hot

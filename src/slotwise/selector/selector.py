@@ -584,7 +584,7 @@ class Selector(Generic[AnyLink]):
                 self._journal.flush()
 
     def close_log(self) -> None:
-        """Write the rest of the log, with open pages as unsettled, and stop logging."""
+        """Write what is left to the log, with open pages as unsettled, and stop logging."""
         with self._lock:
             if self._journal is not None:
                 self._journal.close()

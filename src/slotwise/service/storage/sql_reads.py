@@ -95,7 +95,7 @@ EVENTS = ("clicks", "conversions", "adjustments")
 
 
 def _exact_sum(amount: str) -> str:
-    """Sum millionths in two columns, units and the rest, since one sum might exceed 64 bits."""
+    """Sum millionths in two columns, units and remainder, since one sum might exceed 64 bits."""
     units = f"({amount} / {MICROS})"
     return f"CAST(SUM({units}) AS BIGINT), CAST(SUM({amount} - {units} * {MICROS}) AS BIGINT)"
 
@@ -230,8 +230,8 @@ def still_waiting(events: str) -> str:
 def _on_conflict(table: Table, update: str) -> str:
     """Return the end of an upsert that changes every column but the identity."""
     keys = [column.name for column in table.primary_key.columns]
-    rest = [name for name in row_columns(table) if name not in keys]
-    updates = ", ".join(update.format(name=name, table=table.name) for name in rest)
+    others = [name for name in row_columns(table) if name not in keys]
+    updates = ", ".join(update.format(name=name, table=table.name) for name in others)
     return f"ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {updates}"
 
 
@@ -605,8 +605,8 @@ class StoreReader:
             column.name + (" {bytewise}" if isinstance(column.type, String) else "")
             for column in table.primary_key.columns
         ]
-        rest = f"ORDER BY {', '.join(keys)} LIMIT :n_rows OFFSET :start"
-        yield from self._session.stream(f"{rows_of(table)} {rest}", n_rows=_FOREVER, start=start)
+        order = f"ORDER BY {', '.join(keys)} LIMIT :n_rows OFFSET :start"
+        yield from self._session.stream(f"{rows_of(table)} {order}", n_rows=_FOREVER, start=start)
 
     def shown_since(self, pool_id: str, after: int) -> ShownViews:
         """Return the position of the newest view, and how often links were shown after a position.
@@ -705,8 +705,8 @@ class StoreReader:
             for span, group, *sums in rows(query):
                 spans[span, group].update(zip(names, sums, strict=True))
         for one in spans.values():
-            units, rest = one.pop("revenue_units", 0), one.pop("revenue_rest", 0)
-            one["revenue_micros"] = units * MICROS + rest
+            units, remainder = one.pop("revenue_units", 0), one.pop("revenue_rest", 0)
+            one["revenue_micros"] = units * MICROS + remainder
         n_pages = sum(sums.get("views", 0) for sums in spans.values())
         parameters["every"] = _step(n_pages)
         parameters["every_open"] = _step(rows("n_open")[0][0])
