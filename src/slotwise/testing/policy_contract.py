@@ -389,6 +389,28 @@ class PolicyContract:
         refitted = self.refitted_knowledge
         self.check_same_knowledge(at_once, by_level, within=1e-12, but_for=refitted)
 
+    @every_problem
+    def test_open_views_that_settle_leave_nothing_behind(self, problem: Problem) -> None:
+        plain, opened = self.start(problem), self.start(problem)
+        self.play(plain)
+        for page in self.play(opened):
+            for n_views in (1.0, -1.0):
+                for level in range(problem.n_levels):
+                    opened.note_open(NOBODY, level, page.shown, n_views)
+        self.check_same_knowledge(plain, opened)
+        chosen = self.choose(opened, seed=1)
+        np.testing.assert_allclose(chosen, self.choose(plain, seed=1), atol=1e-9)
+
+    def test_a_plan_for_fewer_rounds_keeps_what_is_known(self) -> None:
+        player = self.start(PAGE)
+        self.play(player)
+        known = player.form.knowledge(player.state)
+        planned = player.form.plan_for(player.state, 10.0)
+        again = planned.knowledge(planned.restore(player.problem, known))
+        assert known.keys() == again.keys()
+        for name, array in known.items():
+            np.testing.assert_array_equal(again[name], array, err_msg=name)
+
     def test_the_order_of_feedback_matters_where_it_is_needed_in_order(self) -> None:
         player = self.start(PAGE)
         is_ordered = player.form.needs in (Feedback.COUNTS_IN_ORDER, Feedback.PAGES_IN_ORDER)
