@@ -396,7 +396,7 @@ class PolicyContract:
         for page in self.play(opened):
             for n_views in (1.0, -1.0):
                 for level in range(problem.n_levels):
-                    opened.note_open(NOBODY, level, page.shown, n_views)
+                    opened.note_open(NOBODY, level, page.shown.tolist(), n_views)
         self.check_same_knowledge(plain, opened)
         chosen = self.choose(opened, seed=1)
         np.testing.assert_allclose(chosen, self.choose(plain, seed=1), atol=1e-9)
