@@ -152,9 +152,10 @@ def test_sales_of_chosen_pages_alone_are_evidence(
     pool = admin.get(f"/dashboard/pools/{pool_id}").json()["overview"]
     gained = {"mean": 120e6, "low": 30e6, "high": 150e6}
     pool["comparison"] |= {"lift": None, "reason": "evidence", "chosen_views": 90}
-    pool["comparison"] |= {"gained_micros": gained}
+    pool["comparison"] |= {"gained_micros": gained, "missing_links": ["typo1", "typo2"]}
     asked = "async (pool) => (await import('/dashboard/files/words.js')).promise(pool)"
     told = watched.open(pool_id).evaluate(asked, pool)
     assert "120.00 was gained" in told["money"]
     assert "As many as the evidence so far allows. Your own page has no settled" in told["share"]
     assert "no evidence" not in told["share"]
+    assert "links that the pool does not have: typo1, typo2." in told["note"]

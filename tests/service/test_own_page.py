@@ -371,3 +371,18 @@ def test_changes_of_a_promise_are_in_the_change_log(open_service: OpenService) -
         ("person 1", "changed the pool: own page l4, l2, l1 → l1, l2"),
         ("person 0", "changed the pool: keep 0.9 → 0.8"),
     ]
+
+
+def test_the_report_names_links_of_the_own_page_that_the_pool_does_not_have(
+    open_service: OpenService,
+) -> None:
+    service = open_service()
+    set_up(service, own_page=("typo1", *OWN, "typo2"), keep=0.9)
+    found = service.reporter.stats("home").comparison
+    assert found is not None
+    assert found.missing_links == ("typo1", "typo2")
+    service.directory.put_links("home", [link("typo1")], "test", T0).result()
+    service.learner.learn(T0 + seconds(1))
+    found = service.reporter.stats("home").comparison
+    assert found is not None
+    assert found.missing_links == ("typo2",)

@@ -55,6 +55,7 @@ def report_own_page(
         kept=_kept(counters, evidence, pool),
         reason=promise.reason if promise is not None and pool.keep else None,
         misses_floor=own_clicks is not None and own_clicks.high < pool.click_floor,
+        missing_links=tuple(one for one in pool.own_page if one not in installed.pool.links),
     )
 
 

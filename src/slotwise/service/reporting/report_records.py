@@ -163,6 +163,8 @@ class OwnPageReport(msgspec.Struct, frozen=True, kw_only=True):
     """Why the share is as it is; None if nothing is promised."""
     misses_floor: bool
     """Whether the own page itself certainly misses the click floor."""
+    missing_links: tuple[str, ...] = ()
+    """Links of `own_page` that the pool does not have; they may be added later."""
     views_to_half: int | None = None
     views_to_all: int | None = None
     """Expected further page views until half, and all, of the pages that may be chosen are; None

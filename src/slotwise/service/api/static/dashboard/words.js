@@ -176,8 +176,9 @@ export function promise(pool) {
   const earned = found.chosen_views === 0 ? "No chosen page has settled yet."
     : `On ${things(found.chosen_views, "settled view")} of chosen pages, ${amount(gained.mean)} was ${gained.mean < 0 ? "lost" : "gained"} against your own page (${ends}).` +
       (givenUp > 0 ? ` Own pages gave up about ${amount(givenUp)} so far, if chosen pages earn what they seem to.` : "");
+  const unknown = found.missing_links.length > 0 ? `own_page names links that the pool does not have: ${found.missing_links.join(", ")}. They are skipped until they are added. ` : "";
   const missing = found.misses_floor ? `Your own page itself misses the click floor of ${rate(pool.click_floor)}. Chosen pages make up for it at the expense of revenue, so their share may not grow: lower the floor until most pages are chosen.` : "";
-  return { verdict, share: shares.trim(), money: earned, note: missing };
+  return { verdict, share: shares.trim(), money: earned, note: (unknown + missing).trim() };
 }
 
 // How much it takes until a lift is known.
