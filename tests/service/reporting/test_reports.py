@@ -17,7 +17,7 @@ from slotwise.service.counting.counters import SHARE_UNIT
 from slotwise.service.counting.rates import LinkRates, estimate_rates, floor_report, link_counts
 from slotwise.service.learning.version_pages import AveragePages
 from slotwise.service.pool import problem_of
-from slotwise.service.records import Event
+from slotwise.service.records import Event, PoolRule
 from slotwise.service.refusals import UnknownPool
 from slotwise.service.reporting.pool_report import (
     compare_periods,
@@ -233,6 +233,18 @@ def test_the_frontier_falls_and_every_link_has_a_reason(service: Service) -> Non
     assert [item.link_id for item in explained] == [f"l{k}" for k in range(1, 6)]
     assert sum(item.score >= item.threshold for item in explained) >= 2
     assert all(" EUR. The best page needs at least " in item.reason for item in explained)
+
+
+def test_a_link_that_a_rule_puts_on_the_page_has_the_rule_as_reason(service: Service) -> None:
+    visit(service, random.Random(2), 200)
+    service.learner.learn(FAR)
+    worst = min(service.reporter.explain("home"), key=lambda one: one.score)
+    rules = (PoolRule(name="partner", links=(worst.link_id,), at_least=1.0),)
+    service.directory.put_rules("home", rules, "t", FAR).result()
+    service.learner.learn(FAR + 1)
+    reasons = {one.link_id: one.reason for one in service.reporter.explain("home")}
+    told = "It is shown because the rule 'partner' asks for it."
+    assert [link_id for link_id in reasons if told in reasons[link_id]] == [worst.link_id]
 
 
 @pytest.mark.parametrize(

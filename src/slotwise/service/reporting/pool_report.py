@@ -365,7 +365,16 @@ def _reason(installed: InstalledVersion, link: Explanation) -> str:
         return f"The pool shows its own page ({installed.stored.fallback})."
     pool, is_best = installed.pool.settings, link.score >= link.threshold
     if link.probability > 0.0:
+        asking = [
+            repr(rule.name)
+            for rule in installed.pool.rules(installed.stored.paced_rules)
+            if rule.at_least > 0.0 and link.link_id in rule.links
+        ]
         others = "shown to learn more about it, or to mix pages that together keep the floor"
+        if asking:
+            others = f"shown because rules ask for it ({', '.join(asking)})"
+            if len(asking) == 1:
+                others = f"shown because the rule {asking[0]} asks for it"
         place = "on the best page by the present estimates" if is_best else others
     else:
         place = "left out by a rule" if is_best and pool.rules else "not shown now"
