@@ -195,6 +195,27 @@ def test_the_list_of_keys_names_the_pool_of_a_page_key(
     assert "start-page" in capsys.readouterr().out
 
 
+def test_all_commands_read_the_store_from_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SLOTWISE_STORE", f"sqlite:///{tmp_path / 'shop.db'}")
+    assert main(["keys", "make", "read"]) == 0
+    backup = ["verify", "backup copy.db", "restore copy.db --overwrite", "purge --older-than 90"]
+    for call in ("keys list", *backup):
+        assert main(call.split()) == 0, call
+    capsys.readouterr()
+    since = "--since 2026-01-05T10:00:00Z"
+    # commands that have nothing to do in this store say so, not that there is no store
+    for call, told in {
+        "export --to warehouse": "the store has no pool yet",
+        f"forget --key 0 {since}": "`key` must be the id of a key of this store",
+    }.items():
+        assert main(call.split()) == 2, call
+        assert told in capsys.readouterr().err
+    assert not (tmp_path / "slotwise.db").exists()
+
+
 def test_the_demo_refuses_a_time_that_is_over(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo", "--seconds", "-1"]) == 2
     assert "`--seconds` must be a positive number, got -1.0" in capsys.readouterr().err

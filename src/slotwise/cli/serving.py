@@ -95,7 +95,7 @@ def announce(start: ServerStart) -> None:
     print("\n".join(lines), flush=True)
 
 
-StoreUrl = Annotated[str, Option(help="Store URL")]
+StoreUrl = Annotated[str, Option(help="Store URL", envvar="SLOTWISE_STORE")]
 _DEFAULT_STORE = Settings().store
 
 

@@ -39,7 +39,8 @@ _NOT_NEEDED = (
     "replicas on PostgreSQL use the clock of the database: correct that clock, then wait until the "
     "latest time in the store has passed"
 )
-DEFAULT_STORE = "sqlite:///slotwise.db"
+StoreUrl = Annotated[str, Option(help="Store URL", envvar="SLOTWISE_STORE")]
+DEFAULT_STORE = Settings().store
 _POSTGRESQL = (
     "copy a database with PostgreSQL's own tools: `pg_dump --format=custom --file=shop.dump URL` "
     "for a copy of one moment, or pg_basebackup with an archive of the WAL to go back to any moment"
@@ -79,7 +80,7 @@ def move_store_command(
 def forget_command(
     key: Annotated[str, Option(help="Id of the key, from `slotwise keys list`")],
     since: Annotated[str, Option(help="Forget page views from this time on, RFC 3339")],
-    store: Annotated[str, Option(help="Store URL")] = Settings().store,
+    store: StoreUrl = DEFAULT_STORE,
 ) -> None:
     """Exclude the page views that a key requested since a given time from all counts.
 
@@ -111,7 +112,7 @@ def forget_command(
 
 
 def set_back_command(
-    store: Annotated[str, Option(help="Store URL")] = Settings().store,
+    store: StoreUrl = DEFAULT_STORE,
 ) -> None:
     """Correct the times of a store that was written while the clock was ahead.
 
@@ -133,7 +134,7 @@ def set_back_command(
 
 
 def verify_command(
-    store: Annotated[str, Option(help="Store URL")] = DEFAULT_STORE,
+    store: StoreUrl = DEFAULT_STORE,
 ) -> None:
     """Recompute every counter of a store from its raw rows and compare.
 
@@ -164,7 +165,7 @@ def verify_command(
 
 def backup_command(
     target: Annotated[Path, Argument(help="The new file")],
-    store: Annotated[str, Option(help="Store URL")] = DEFAULT_STORE,
+    store: StoreUrl = DEFAULT_STORE,
     check: Annotated[bool, Option("--verify", help="Verify the copy")] = False,
 ) -> None:
     """Copy a store to a new file that only its owner can read; the service may be running.
@@ -186,7 +187,7 @@ def backup_command(
 
 def restore_command(
     backup: Annotated[Path, Argument(help="A file that `slotwise backup` made")],
-    store: Annotated[str, Option(help="Store URL")] = DEFAULT_STORE,
+    store: StoreUrl = DEFAULT_STORE,
     overwrite: Annotated[bool, Option("--overwrite", help="Replace an existing store")] = False,
 ) -> None:
     """Verify a backup and copy it to the place of the store; stop the service first.
@@ -208,7 +209,7 @@ def purge_command(
     older_than: Annotated[
         int, Option(help="Delete rows whose windows closed this many days ago", min=1)
     ],
-    store: Annotated[str, Option(help="Store URL")] = DEFAULT_STORE,
+    store: StoreUrl = DEFAULT_STORE,
 ) -> None:
     """Delete raw rows whose windows closed long ago; no counter changes.
 
@@ -233,7 +234,7 @@ def purge_command(
 
 def export_command(
     to: Annotated[str, Option(help="Folder, or s3:// or gs:// address, of the export")],
-    store: Annotated[str, Option(help="Store URL")] = DEFAULT_STORE,
+    store: StoreUrl = DEFAULT_STORE,
     follow: Annotated[
         bool, Option("--follow", help="Continue until the command is stopped")
     ] = False,
