@@ -194,3 +194,11 @@ def test_pages_are_logged_for_evaluate(mine: Path, capsys: pytest.CaptureFixture
     assert json.loads(capsys.readouterr().out)["n_pages"] == 80
     assert main(asked) == 2
     assert "`--log` must be a folder without logs" in capsys.readouterr().err
+
+
+def test_the_command_says_that_a_floor_is_out_of_reach(
+    mine: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mine.write_text(EXPERIMENT.replace("n_runs = 3", "n_runs = 1\nclick_floor = 1.9\nn_slots = 2"))
+    assert main(["simulate", "mine.toml"]) == 0
+    assert "The floor is out of reach: the most clicked mix" in capsys.readouterr().out

@@ -69,6 +69,16 @@ def test_printed_results_are_readable() -> None:
     assert all(len(row) < 120 for row in rows)
 
 
+@pytest.mark.parametrize("status", ["infeasible", "binding"])
+def test_printed_results_say_that_the_floor_is_out_of_reach(status: str) -> None:
+    config = {"click_floor": 1.9, "optimum": {"value": 0.5, "status": status, "clicks": 0.709}}
+    names = ("reward", "clicks", "violation", "deficit")
+    totals = {"uniform": {name: np.array([[1.0], [2.0]]) for name in names}}
+    text = str(Results(config, rounds=np.array([10]), totals=totals))
+    told = "The floor is out of reach: the most clicked mix has 0.709 clicks."
+    assert text.endswith(told) == (told in text) == (status == "infeasible")
+
+
 def test_a_printed_summary_has_a_line_for_each_row() -> None:
     results = make_results(("lexp",), n_runs=4)
     summary = results.summary()

@@ -112,6 +112,8 @@ def simulate_command(
             plan, parts, n_threads=threads, scheduler=scheduler, progress=progress
         )
     console.print(finals_table(results))
+    if sentence := results.floor_out_of_reach():
+        console.print(sentence, highlight=False, markup=False, soft_wrap=True)
     typer.echo(planned.path)
     for label, folder in logs.items():
         log_run(experiment, label, folder, explore)

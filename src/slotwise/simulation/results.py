@@ -283,9 +283,15 @@ class Results:
             for row in rows
         ]
         runs = "1 run" if self.n_runs == 1 else f"{self.n_runs} runs"
-        return "\n".join(
-            [f"after {self.n_rounds:,} rounds, mean of {runs} ± 95 % interval", *lines]
-        )
+        lines.insert(0, f"after {self.n_rounds:,} rounds, mean of {runs} ± 95 % interval")
+        return "\n".join([*lines, *filter(None, [self.floor_out_of_reach()])])
+
+    def floor_out_of_reach(self) -> str:
+        """Return a sentence if no page reaches the floor; empty otherwise."""
+        best = self.config.get("optimum", {})
+        if best.get("status") != "infeasible" or "clicks" not in best:
+            return ""
+        return f"The floor is out of reach: the most clicked mix has {best['clicks']:.4g} clicks."
 
     __repr__ = __str__
 
