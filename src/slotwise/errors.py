@@ -137,9 +137,12 @@ def did_you_mean(name: str, known: Iterable[str], quote: str = "`") -> str:
 
     >>> did_you_mean("floor", ["slots", "click_floor"]), did_you_mean("x", ["slots", "floor"])
     ('did you mean `click_floor`?', 'known are slots, floor')
+    >>> did_you_mean("figure-1", ["figure-3", "figure-1-coupon"])
+    'did you mean `figure-1-coupon`?'
     """
     names = list(known)
     close = [one for one in names if name in one.split("_")]
+    close = close or [one for one in names if len(name) > 2 and one.startswith(name)]
     close = close or difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     return f"did you mean {quote}{close[0]}{quote}?" if close else f"known are {', '.join(names)}"
 

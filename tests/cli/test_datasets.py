@@ -70,7 +70,12 @@ def test_a_floor_out_of_reach_is_answered_with_the_best_that_can_be_had(
     ("args", "message"),
     [
         (["coupon-lik"], "did you mean 'coupon-like'?"),
-        (["edx-course"], "`directory` must be where the files of `edx-course` are"),
+        (
+            ["edx-course", "--data", "gone"],
+            "`--data` must be a file or folder that exists, got 'go",
+        ),
+        (["coupon-like", "--data", "gone"], "`--data` must be left out for the built-in"),
+        (["edx-course"], "`--data` must be where the files of `edx-course` are"),
         (["edx-course"], "name them: slotwise datasets edx-course --data DIR"),
         (["table"], "name them: slotwise datasets table --data links.csv -o n_slots=10 -o click_f"),
         (["coupon-like", "-o", "n_slots"], "`--option` must be name=value, got 'n_slots'"),

@@ -202,3 +202,8 @@ def test_the_command_says_that_a_floor_is_out_of_reach(
     mine.write_text(EXPERIMENT.replace("n_runs = 3", "n_runs = 1\nclick_floor = 1.9\nn_slots = 2"))
     assert main(["simulate", "mine.toml"]) == 0
     assert "The floor is out of reach: the most clicked mix" in capsys.readouterr().out
+
+
+def test_the_beginning_of_a_name_is_completed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "figure-1"]) == 2
+    assert "did you mean 'figure-1-coupon'?" in capsys.readouterr().err

@@ -26,7 +26,10 @@ BAD_MIXES = [
     ("link,probability\na,1\na,1\n", "a link must have one probability, got two in row 3"),
     ("link,probability\na,much\n", "`probability` must be a number, got 'much' in row 2"),
     ("link,probability\na,1.2\nb,0.8\n", "`probability of a` must be from 0 to 1, got 1.2"),
-    ("link,probability\na,0.5\nb,0.3\n", "must be the number of slots, a whole number, got 0.8"),
+    (
+        "link,probability\na,0.5\nb,0.3\n",
+        "must be the number of slots, a whole number such as 1, got 0.8",
+    ),
     ("link,probability\n", "`mix` must be at least one link with its probability"),
     ("country,link,probability\nde,a,1\nfr,a,1\nfr,b,1\n", "of as many slots in every segment"),
     ("slot,country,link,probability\n1,de,a,1\n", "by slot or by features, not by both"),

@@ -22,6 +22,13 @@ def test_the_argument_that_is_meant_is_named(wrong: str, right: str) -> None:
         Selector(["a", "b", "c"], **arguments)
 
 
+def test_a_method_given_as_an_argument_is_named() -> None:
+    message = "no argument `log_to`; it is a method: make the Selector and call its `log_to`"
+    arguments: Any = {"log_to": "shop-log"}
+    with pytest.raises(TypeError, match=message):
+        Selector(["a", "b", "c"], n_slots=2, **arguments)
+
+
 def test_the_number_of_slots_is_asked_for() -> None:
     with pytest.raises(TypeError, match="needs `n_slots`"):
         Selector(["a", "b", "c"])

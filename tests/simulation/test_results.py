@@ -310,3 +310,9 @@ def test_a_file_of_the_first_format_is_still_read() -> None:
     np.testing.assert_allclose(
         results.final("con-ucb", "violation"), [200.11296649, 198.79797948], rtol=1e-10
     )
+
+
+def test_another_file_is_no_results_file(tmp_path: Path) -> None:
+    (tmp_path / "ten.py").write_text("x = 1")
+    with pytest.raises(UnsupportedState, match=r"; name a file that `slotwise simulate` wrote, or"):
+        Results.load(tmp_path / "ten.py")

@@ -67,11 +67,11 @@ def datasets_command(
         options["click_floor"] = floor
     try:
         dataset = load_dataset(name, data, **options)
-    except MissingData as error:
-        if data is not None:
-            raise
-        command = EXAMPLES.get(name, f"slotwise datasets {name} --data DIR")
-        raise MissingData(f"{error}; name them: {command}") from error
+    except (InvalidInput, MissingData) as error:
+        told = str(error).replace("`directory`", "`--data`")
+        if data is None and isinstance(error, MissingData):
+            told += f"; name them: {EXAMPLES.get(name, f'slotwise datasets {name} --data DIR')}"
+        raise type(error)(told) from error
     show(console, dataset)
 
 

@@ -105,7 +105,7 @@ class LinkMix(Candidate):
         total = sum(mix.values())
         if abs(total - round(total)) > ROUNDING * max(1, len(mix)) or round(total) < 1:
             where = f" of {', '.join(key)}" if key else ""
-            rule = "the number of slots, a whole number"
+            rule = f"the number of slots, a whole number such as {max(1, round(total))}"
             raise InvalidInput.of(f"sum of the probabilities{where}", rule, round(total, 6))
         return round(total)
 

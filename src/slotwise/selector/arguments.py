@@ -39,6 +39,9 @@ def refuse_unknown(unknown: Iterable[str], function: Callable[..., object]) -> N
         ]
         advice = did_you_mean(name.replace("links_per_page", "n_slots"), known)
         called = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
+        owner = getattr(function, "__globals__", {}).get(called)
+        if callable(getattr(owner, name, None)):
+            advice = f"it is a method: make the {called} and call its `{name}`"
         raise TypeError(f"`{called}` has no argument `{name}`; {advice}")
 
 

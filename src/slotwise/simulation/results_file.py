@@ -102,7 +102,8 @@ def _totals(path: Path, table: pl.DataFrame, rounds: Whole) -> dict[str, dict[st
 
 def broken(path: Path, why: str) -> UnsupportedState:
     """Return the error that says why a file cannot be read."""
-    return UnsupportedState(f"{path} cannot be read as a results file: {why}; run it again")
+    advice = "name a file that `slotwise simulate` wrote, or run its experiment again"
+    return UnsupportedState(f"{path} cannot be read as a results file: {why}; {advice}")
 
 
 def _config(path: Path, text: str) -> dict[str, Any]:

@@ -87,6 +87,7 @@ def test_a_wrong_item_of_a_batch_is_named_and_the_others_count(
     assert outcomes[1]["pointer"] == "/events/1/currency"
     assert outcomes[2]["pointer"] == "/events/2/revenue_micros"
     assert outcomes[3]["pointer"] == "/events/3/revenue_micros"
+    assert outcomes[3]["detail"] == "`revenue_micros` must be a whole number, got 1.5"
     assert outcomes[4]["pointer"] == "/events/4/revenue_micros"
     assert outcomes[5]["pointer"] == "/events/5/decision_id"
     assert outcomes[6]["pointer"] == "/events/6/type"
@@ -96,6 +97,9 @@ def test_a_wrong_item_of_a_batch_is_named_and_the_others_count(
 def test_a_malformed_single_event_is_a_problem(admin: httpx.Client, shown: dict[str, str]) -> None:
     refused = admin.post("/v1/events", json={"type": "click", "link_id": "l1"})
     assert problem_of(refused)["errors"][0]["pointer"] == "/decision_id"
+    sale = conversion(shown, "o1") | {"currency": "eur"}
+    [error] = problem_of(admin.post("/v1/events", json=sale))["errors"]
+    assert error["detail"].endswith("got 'eur'")
 
 
 def test_fields_that_nobody_knows_are_ignored(admin: httpx.Client, shown: dict[str, str]) -> None:

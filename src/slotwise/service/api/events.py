@@ -22,6 +22,7 @@ from slotwise.service.http.problems import (
     RequestProblem,
     advise,
     field_error,
+    with_value,
 )
 from slotwise.service.limits import MAX_CLIENT_TIME_CHARS, MAX_ID_CHARS
 from slotwise.service.records import (
@@ -182,6 +183,8 @@ def _read(raw: msgspec.Raw) -> tuple[Event, str]:
 def _broken(raw: msgspec.Raw, error: Exception, within: str = "") -> FieldError:
     """Return what is wrong with an event; a missing field may be there under another name."""
     broken = advise(field_error(str(error)), EventBody)
+    if isinstance(error, msgspec.ValidationError):
+        broken = with_value(broken, msgspec.json.decode(raw))
     detail, missing = broken.detail, broken.pointer[1:]
     if detail.endswith("is missing"):
         body = _BODIES.get(str(msgspec.json.decode(raw).get("type")))

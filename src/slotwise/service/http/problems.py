@@ -244,7 +244,7 @@ def read_fields(
 
 
 def with_value(broken: FieldError, values: Any) -> FieldError:
-    """Return an error about a number with the number that was given.
+    """Return an error about a number or a currency with the value that was given.
 
     >>> with_value(FieldError("`slots` must be a whole number, at least 1", "/slots"), {"slots": 0})
     FieldError(detail='`slots` must be a whole number, at least 1, got 0', pointer='/slots', \
@@ -259,6 +259,8 @@ parameter='')
             values = values[index]
         except (LookupError, TypeError):
             return broken
+    if isinstance(values, str) and broken.pointer.endswith("/currency"):
+        return FieldError(f"{detail}, got {values[:20]!r}", broken.pointer)
     if not isinstance(values, int | float):
         return broken
     return FieldError(f"{detail}, got {values}", broken.pointer)
