@@ -71,8 +71,8 @@ def test_a_floor_out_of_reach_is_answered_with_the_best_that_can_be_had(
     [
         (["coupon-lik"], "did you mean 'coupon-like'?"),
         (
-            ["edx-course", "--data", "gone"],
-            "`--data` must be a file or folder that exists, got 'go",
+            ["table", "--data", "gone.csv", "-o", "n_slots=2", "-o", "click_floor=0.1"],
+            "`--data` must be a file or folder that exists, got 'gone.csv'",
         ),
         (["coupon-like", "--data", "gone"], "`--data` must be left out for the built-in"),
         (["edx-course"], "`--data` must be where the files of `edx-course` are"),
