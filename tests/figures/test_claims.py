@@ -15,7 +15,7 @@ from slotwise.figures.claims import (
     judge_sub_linear,
     scale_phrase,
 )
-from slotwise.figures.panels import Setting
+from slotwise.figures.setting import Setting
 from slotwise.simulation.results import Results
 from tests.simulation.synthetic import BEHAVIOURS, make_results, settings
 

@@ -10,8 +10,8 @@ import pytest
 
 from slotwise.figures.claims import Verdict
 from slotwise.figures.conclusion import common_range, conclude, headline, judge, range_phrase
-from slotwise.figures.panels import Setting
 from slotwise.figures.paper_report import stated_claims, unstated_claims
+from slotwise.figures.setting import Setting
 from slotwise.figures.sweep_figure import draw_sweep
 from slotwise.simulation.results import Results
 from tests.figures.test_claims import AS_CLAIMED, ROUNDS, made

@@ -18,7 +18,7 @@ from slotwise.figures import (
     draw_several_floors,
     has_several_floors,
 )
-from slotwise.figures.panels import Setting
+from slotwise.figures.setting import Setting
 from slotwise.selection import frontier
 from slotwise.simulation.results import Results
 from tests.simulation.synthetic import make_results

@@ -1,7 +1,8 @@
 """Write figures to files; the same figure always gives the same bytes.
 
-Used by `chosen_panels`, `cli`, `experiment_figure`, `floor_price`, `own_page_figure`,
-`paper_report`, `result_figures`, `segment_figure`, `several_floors_figure` and `sweep_figure`.
+Used by `answers_figure`, `chosen_panels`, `cli`, `experiment_figure`, `floor_price`,
+`own_page_figure`, `paper_report`, `result_figures`, `segment_figure`, `several_floors_figure` and
+`sweep_figure`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from slotwise.errors import InvalidInput
-from slotwise.figures.panels import Setting
+from slotwise.figures.setting import Setting
 from slotwise.figures.style import INK, MUTED, RC, on_dark
 
 FORMATS = ("svg", "png", "pdf")

@@ -13,7 +13,8 @@ from slotwise import metrics
 from slotwise.errors import InvalidInput
 from slotwise.figures import style
 from slotwise.figures.canvas import ShownFigure, house_style
-from slotwise.figures.panels import Panel, Setting, draw_panel, labels_of, panel_of
+from slotwise.figures.panels import Panel, draw_panel, labels_of, panel_of
+from slotwise.figures.setting import Setting
 from slotwise.simulation.results import Results
 
 PLOT_HEIGHT, LABEL_WIDTH = 1.72, 1.05

@@ -16,7 +16,7 @@ import numpy as np
 
 from slotwise import metrics
 from slotwise.figures import style
-from slotwise.figures.panels import Setting
+from slotwise.figures.setting import Setting
 from slotwise.simulation.results import Results
 
 SUB_LINEAR_BELOW = 0.95

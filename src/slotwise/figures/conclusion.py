@@ -19,7 +19,7 @@ from slotwise.figures.claims import (
     findings_of,
     scale_phrase,
 )
-from slotwise.figures.panels import Setting
+from slotwise.figures.setting import Setting
 from slotwise.simulation.results import Results
 
 

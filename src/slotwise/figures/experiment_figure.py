@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 from slotwise import metrics
 from slotwise.figures import style
 from slotwise.figures.canvas import ShownFigure, house_style, write_frame
-from slotwise.figures.panels import PANELS, Setting, draw_panel
+from slotwise.figures.panels import PANELS, draw_panel
+from slotwise.figures.setting import Setting
 from slotwise.simulation.results import Results
 
 SIZE_INCHES = (13.6, 8.3)

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from slotwise.figures import style
 from slotwise.figures.canvas import ShownFigure, house_style, write_frame
-from slotwise.figures.panels import Setting
+from slotwise.figures.setting import Setting
 from slotwise.simulation.results import Results
 
 WIDTH_INCHES, HEIGHT_INCHES = 9.0, 5.0

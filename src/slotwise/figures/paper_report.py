@@ -26,7 +26,8 @@ from slotwise.figures.claims import (
 )
 from slotwise.figures.conclusion import GammaRange, Judged, conclude, judge
 from slotwise.figures.experiment_figure import draw_experiment
-from slotwise.figures.panels import PANELS, Setting
+from slotwise.figures.panels import PANELS
+from slotwise.figures.setting import Setting
 from slotwise.figures.sweep_figure import draw_sweep, is_sweep
 from slotwise.policies import default_policy
 from slotwise.simulation.results import Results

@@ -6,7 +6,8 @@ from matplotlib.figure import Figure
 
 from slotwise.figures.canvas import ShownFigure, house_style, write_frame
 from slotwise.figures.experiment_figure import draw_finals
-from slotwise.figures.panels import Panel, Setting, draw_panel, panel_of
+from slotwise.figures.panels import Panel, draw_panel, panel_of
+from slotwise.figures.setting import Setting
 from slotwise.simulation.results import Results
 
 PANEL_INCHES = 4.5

@@ -17,7 +17,8 @@ from slotwise.errors import InvalidInput
 from slotwise.figures import style
 from slotwise.figures.canvas import TEXT, ShownFigure, house_style, write_frame
 from slotwise.figures.conclusion import common_range, judge
-from slotwise.figures.panels import PANELS, Panel, Setting, labels_of, meaning_of
+from slotwise.figures.panels import PANELS, Panel, labels_of, meaning_of
+from slotwise.figures.setting import Setting
 from slotwise.simulation.results import Results
 
 SWEEP_SIZE_INCHES = (13.6, 4.7)
