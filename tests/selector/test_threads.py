@@ -16,7 +16,7 @@ from slotwise.rounds import Link
 from tests.selector.selectors import new_selector
 
 N_THREADS = 6
-N_PAGES = 150
+N_PAGES = 50
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +40,7 @@ def in_threads(work: Callable[[int], list[Decision]]) -> list[Decision]:
         return [page for pages in threads.map(start, range(N_THREADS)) for page in pages]
 
 
-@pytest.mark.parametrize("policy", ["con-ucb", "lexp", "cucb", "uniform"])
+@pytest.mark.parametrize("policy", ["con-ucb", "uniform"])
 def test_nothing_is_lost_or_counted_twice(policy: str) -> None:
     settings = {"links": range(12), "n_slots": 4, "max_revenue": 8.0, "slot_weights": "equal"}
     selector = new_selector(policy, **settings)

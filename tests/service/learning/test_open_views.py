@@ -60,7 +60,9 @@ def test_before_any_feedback_all_links_have_the_same_chance(
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("policy", ["paced-bayes", "queue-ts"])
+@pytest.mark.parametrize(
+    "policy", ["paced-bayes", pytest.param("queue-ts", marks=pytest.mark.slow)]
+)
 def test_a_queue_keeps_the_floor_though_clicks_come_late(
     open_service: OpenService, policy: str
 ) -> None:
