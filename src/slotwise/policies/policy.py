@@ -22,11 +22,6 @@ from slotwise.problem import Problem, whole_number
 from slotwise.selection.mix import Mix, dense_probabilities, is_lawful
 from slotwise.selection.page_rules import PageRules
 
-
-class OtherLinks(InvalidInput):
-    """The policy has pages for certain links only, and these are others."""
-
-
 Knowledge = dict[str, Floats]
 Visitor = NDArray[np.int64]
 
@@ -34,6 +29,10 @@ NOBODY: Visitor = np.zeros(0, np.int64)
 """A visitor without known features, where no features are declared."""
 NO_SLOTS: Links = np.zeros(0, np.int64)
 """The slots of links whose slots are not known, for example in counts."""
+
+
+class OtherLinks(InvalidInput):
+    """The policy has pages for certain links only, and these are others."""
 
 
 class Feedback(Enum):

@@ -102,10 +102,9 @@ def _move_up(listed: Links, firsts: Floats, seconds: Floats, begin: int, at: int
 
 
 @inner
-def _list_apart(
-    scores: Floats, start: int, end: int, listed: Links, firsts: Floats, begin: int, size: int
-) -> bool:
+def _list_apart(rules: PageRules, start: int, end: int, begin: int, size: int) -> bool:
     """List the largest scores of a group one by one, vectorised, unless some are equal."""
+    scores, listed, firsts = rules.score, rules.listed, rules.first
     last = np.inf
     for entry in range(begin, begin + size):
         best, place, n_equal = -np.inf, start, int64(0)
@@ -140,7 +139,7 @@ def _list_best(rules: PageRules, value_weight: float, click_weight: float) -> bo
         begin, size, end = rules.starts[group], sizes[group], rules.n_candidates[group]
         if rules.needed[group] <= 2:
             size = min(rules.needed[group], end - start)
-            if _list_apart(scores, start, end, listed, firsts, begin, size):
+            if _list_apart(rules, start, end, begin, size):
                 for entry in range(begin, begin + size):
                     seconds[entry] = seconds_of[listed[entry]]
                 sizes[group], start = size, end
