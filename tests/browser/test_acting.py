@@ -109,7 +109,7 @@ def test_a_pool_is_made_and_a_wrong_field_loses_nothing(
         ("Click floor", "7", "This must be at least 0 and below slots (2), got 7.0."),
         ("The largest sale that counts", "0", "This must be more than 0"),
         ("Currency", "euro", ""),
-        ("Currency", "E1", "This must be three capital letters (ISO 4217)."),
+        ("Currency", "E1", "This must be three capital letters (ISO 4217), got 'E1'."),
         ("Clicks count for (minutes)", "99999999", "This must be more than 0, and 90 days"),
         ("Share of pages for comparison", "5", "This must be a number, at most 1."),
         ("Hosts of your shop", "no!", "This must be a lower-case host such as shop.example"),
