@@ -25,7 +25,7 @@ from slotwise.policies.policy import CountingPolicy, Counts, Visitor, new_counts
 from slotwise.problem import Problem
 from slotwise.selection import Mix, new_mix
 from slotwise.testing import PolicyContract
-from slotwise.testing.policy_contract import FLOOR
+from slotwise.testing.policy_play import FLOOR
 from tests.policies.order_of_feedback import ordered, refitted
 
 Floats = NDArray[np.float64]
