@@ -17,6 +17,7 @@ from slotwise.policies.policy import (
     Choose,
     ChooseWithin,
     Counts,
+    Debt,
     Estimates,
     Floats,
     Knowledge,
@@ -213,13 +214,16 @@ class ConUCB(ConUCBFloors):
     choose_within: ClassVar[ChooseWithin] = staticmethod(choose_within)
 
     def for_problem(self, problem: Problem) -> Policy:
-        """Return this policy for a click floor alone, otherwise Con-UCB for several floors."""
+        """Return the form for a click floor alone, otherwise Con-UCB for several floors."""
         super().for_problem(problem)
         if self._is_for(problem):
-            return self
+            return self._with_its_debt()
         if self.deficit_feedback:
             raise InvalidInput.of("deficit_feedback", "False beyond clicks alone", True)
         return ConUCBFloors(self.horizon, self.failure_probability, self.gamma_scale)
+
+    def _with_its_debt(self) -> ConUCB:
+        return ConUCBWithDeficit(**vars(self)) if self.deficit_feedback else self
 
     def _is_for(self, problem: Problem) -> bool:
         is_for_clicks = problem.has_click_floor_only and problem.rewards_last_level_only
@@ -270,3 +274,16 @@ class ConUCB(ConUCBFloors):
     def estimates(self, state: ConUCBState) -> Estimates:
         """Return the upper bounds of revenue and clicks."""
         return Estimates.of(state.program.value, state.program.clicks)
+
+
+@dataclass(frozen=True)
+class ConUCBWithDeficit(ConUCB):
+    """Con-UCB that asks for more clicks while some are missing: its pages move every round.
+
+    `ConUCB.for_problem` returns it where `deficit_feedback` is set.
+    """
+
+    debt: ClassVar[Debt] = Debt.BALANCE
+
+    def _with_its_debt(self) -> ConUCB:
+        return self

@@ -274,7 +274,11 @@ class Policy:
       itself, so feedback may arrive late, in batches, level by level and out of order
     - what is learned about one visitor depends only on the visitors given to the policy
     - outcomes may exceed views, since a view in a bad slot counts as a fraction of a view
-    - a policy that `keeps_floor` shows pages with the floor's clicks once rates are known
+    - a policy that `keeps_floor` shows pages with the floor's clicks once rates are known, and
+      keeps or refuses every further floor
+    - pages depend on visitors, on chance and on what is owed to the floors as declared
+    - `estimates` are the inputs of the program that the page solves, and `at_prices` has the page
+      that `choose` has at the same prices
     - a state survives save and load, and moves to a changed pool without changing what is
       known of the links that stay
     - `n_slots == n_links`, one link, equal values everywhere, a floor out of reach all work

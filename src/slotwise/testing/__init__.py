@@ -8,11 +8,8 @@ from slotwise.extras import naming_extra
 with naming_extra("`slotwise.testing`"):
     import pytest
 
-    for _contract in (
-        "environment_contract",
-        "policy_play",
-        "policy_contract",
-    ):  # failures show their values
+    # failures show their values
+    for _contract in ("environment_contract", "policy_play", "policy_hook_laws", "policy_contract"):
         pytest.register_assert_rewrite(f"slotwise.testing.{_contract}")
     from slotwise.testing.environment_contract import EnvironmentContract
     from slotwise.testing.policy_contract import PolicyContract

@@ -25,6 +25,7 @@ from slotwise.player.player import LinkTotals, Player
 from slotwise.policies import Feedback, LinkFeedback
 from slotwise.policies.policy import NO_SLOTS, NOBODY
 from slotwise.problem import Problem, Rule
+from slotwise.testing.policy_hook_laws import PolicyHookLaws
 from slotwise.testing.policy_play import (
     EVERYBODY,
     FLOOR,
@@ -33,13 +34,12 @@ from slotwise.testing.policy_play import (
     PAGE,
     PROBLEMS,
     RULES,
-    PolicyPlay,
     SettledPage,
     every_problem,
 )
 
 
-class PolicyContract(PolicyPlay):
+class PolicyContract(PolicyHookLaws):
     """One test for each law in the docstring of `slotwise.policies.Policy`.
 
     `make_policy` is called with every problem that is played, and may return other settings for
