@@ -11,7 +11,7 @@ cannot be part of a cycle and are left out of garbage collection. Used by most o
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal
 
 import msgspec
 
@@ -25,24 +25,6 @@ HoldoutPage = Literal["own", "random"]
 OutcomeName = Literal["accepted", "duplicate", "late", "quarantined", "rejected"]
 Scope = Literal["page", "decide", "track", "read", "admin"]
 
-Record = TypeVar("Record", bound=msgspec.Struct)
-
-
-def compose(kind: type[Record], /, *sources: object, **given: object) -> Record:
-    """Make a record: a field that is not given has the value of the first source that has it.
-
-    >>> link = LinkRecord("home", "l1", "https://shop.example/1")
-    >>> compose(Pin, link, position=2)
-    Pin(link_id='l1', position=2)
-    """
-    for name in kind.__struct_fields__:
-        if name not in given:
-            for source in sources:
-                if hasattr(source, name):
-                    given[name] = getattr(source, name)
-                    break
-    return kind(**given)
-
 
 def to_time(us: int) -> datetime:
     """Return the time `us` microseconds after the epoch.
@@ -51,6 +33,11 @@ def to_time(us: int) -> datetime:
     '2026-03-20T10:00:00+00:00'
     """
     return datetime.fromtimestamp(us // SECOND_US, UTC).replace(microsecond=us % SECOND_US)
+
+
+def time_if_any(us: int) -> datetime | None:
+    """Return the time `us` microseconds after the epoch; None for 0, which stands for no time."""
+    return to_time(us) if us else None
 
 
 class PoolSettings(msgspec.Struct, frozen=True):

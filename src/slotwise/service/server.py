@@ -30,7 +30,6 @@ from slotwise.service.api.app import App
 from slotwise.service.api.context import Operation, ServiceContext
 from slotwise.service.api.refused_requests import Refusals
 from slotwise.service.http.protocol import ConnectionLimits, HttpProtocol, protocol_with
-from slotwise.service.records import compose
 from slotwise.service.refusals import StoreUnavailable
 from slotwise.service.service import Service
 from slotwise.service.settings import ServiceOptions, Settings, is_loopback
@@ -42,7 +41,13 @@ _log = logging.getLogger(__name__)
 
 def open_service(settings: Settings, write_beside: bool = False) -> Service:
     """Open the store and the service over it; threads are not started yet."""
-    options = compose(ServiceOptions, settings, max_links=settings.max_pool_links)
+    options = ServiceOptions(
+        fold_every_s=settings.fold_every_s,
+        max_links=settings.max_pool_links,
+        max_pools=settings.max_pools,
+        retention_days=settings.retention_days,
+        seed=settings.seed,
+    )
     store = open_store(settings.store, settings.store_direct, write_beside)
     try:
         with store.reading() as reader:

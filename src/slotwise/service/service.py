@@ -35,7 +35,6 @@ from slotwise.service.deciding.decider import Decider
 from slotwise.service.learning.learner import Learner
 from slotwise.service.learning.publisher import Publisher
 from slotwise.service.pool_directory import Notes, PoolDirectory, SignedOut
-from slotwise.service.records import compose
 from slotwise.service.refusals import StoreUnavailable
 from slotwise.service.reporting.report_records import Health, PoolHealth
 from slotwise.service.reporting.reporter import Reporter
@@ -175,22 +174,31 @@ class Service:
     def health(self) -> Health:
         """Report whether the service decides, stores and learns. Quick."""
         learner = self.learner
+        runs = self.publisher.runs
         pools = [
-            compose(
-                PoolHealth,
-                stored,
-                self.publisher.runs[pool_id],
+            PoolHealth(
+                pool_id=pool_id,
                 policy_version=stored.version,
+                published_us=stored.published_us,
                 floor_status=stored.floor.status,
+                fallback=stored.fallback,
+                n_failures=runs[pool_id].n_failures,
+                failure=runs[pool_id].failure,
+                learned_us=runs[pool_id].learned_us,
+                unreadable=runs[pool_id].unreadable,
+                segment_floors=stored.segment_floors,
             )
             for pool_id, stored in self.decider.stored_versions()
         ]
-        return compose(
-            Health,
-            learner,
-            self.committer,
-            is_learner=learner.is_learning,
+        return Health(
             ready=not self._closed,
             store_available=self.committer.answers and not self.decider.by_id.store_hangs,
+            is_learner=learner.is_learning,
+            n_waiting=self.committer.n_waiting,
+            n_lost_decisions=self.committer.n_lost_decisions,
+            n_lost_clicks=self.committer.n_lost_clicks,
+            closed_until_us=learner.closed_until_us,
+            clock_jump_us=learner.clock_jump_us,
+            store_ahead_us=learner.store_ahead_us,
             pools=tuple(pools),
         )

@@ -13,7 +13,6 @@ import msgspec
 
 from slotwise.service.alert_conditions import Alert, AlertKind
 from slotwise.service.http.addresses import split_address
-from slotwise.service.records import compose
 from slotwise.service.settings import AlertFormat, origin_of
 
 # Chat products whose webhooks are recognised by their host or a parent domain of it.
@@ -213,16 +212,31 @@ class Webhook:
     ) -> AlertMessage:
         """Return the message for an alert."""
         where = f"{self._base}/?pool={alert.pool_id}" if alert.pool_id else f"{self._base}/"
-        when = {"state": state, "since": since, "sent_at": now, "dashboard": where}
-        return compose(AlertMessage, alert, alert=alert.kind, **when)
+        return AlertMessage(
+            alert=alert.kind,
+            pool_id=alert.pool_id,
+            detail=alert.detail,
+            state=state,
+            since=since,
+            sent_at=now,
+            dashboard=where,
+        )
 
     def send(self, message: AlertMessage, attempts: int = 1) -> Delivery:
         """Call the address once; never raises. Blocks for some seconds at most."""
         delivered, detail = self._call(
             _BODIES[self.receiver.final_format](message), message.sent_at
         )
-        became = {"delivered": delivered, "attempts": attempts, "detail": detail}
-        return compose(Delivery, message, url=self.receiver.shown_url, **became)
+        return Delivery(
+            alert=message.alert,
+            state=message.state,
+            pool_id=message.pool_id,
+            sent_at=message.sent_at,
+            url=self.receiver.shown_url,
+            delivered=delivered,
+            attempts=attempts,
+            detail=detail,
+        )
 
     def _call(self, body: bytes, sent_at: datetime) -> tuple[bool, str]:
         import httpx  # here, since it takes a tenth of the start and few services send alerts

@@ -17,7 +17,7 @@ from slotwise.service.api.context import Operations, Request, ServiceContext
 from slotwise.service.api.dashboard import dashboard_pool
 from slotwise.service.http.routing import links_to
 from slotwise.service.limits import MAX_URL_CHARS
-from slotwise.service.records import compose, to_time
+from slotwise.service.records import time_if_any, to_time
 from slotwise.service.refusals import Conflict, UnknownPool, UnknownReceiver
 from slotwise.service.settings import AlertFormat
 from slotwise.service.webhook import (
@@ -140,7 +140,7 @@ def show_alerts(context: ServiceContext, _request: Request) -> AlertsAnswer:
     """Read who receives alerts, the present alerts and those that were sent."""
     watch = _watch(context)
     active = tuple(
-        compose(ActiveAlert, alert, alert=alert.kind, since=since)
+        ActiveAlert(alert=alert.kind, pool_id=alert.pool_id, detail=alert.detail, since=since)
         for alert, since in list(watch.active.values())
     )
     return AlertsAnswer(
@@ -264,5 +264,5 @@ def _answer(context: ServiceContext, receiver: AlertReceiver) -> ReceiverAnswer:
         alerts=receiver.alerts,
         allowed=_is_used(context, receiver),
         by=(key.label if key else "") or receiver.by,
-        made_at=to_time(receiver.made_us) if receiver.made_us else None,
+        made_at=time_if_any(receiver.made_us),
     )

@@ -20,7 +20,7 @@ from slotwise.errors import InvalidInput
 from slotwise.features import MAX_FEATURES
 from slotwise.player.own_page import MAX_KEY
 from slotwise.service import limits
-from slotwise.service.records import to_time
+from slotwise.service.records import time_if_any
 
 Id = Annotated[str, Meta(pattern=limits.ID_PATTERN, min_length=1, max_length=limits.MAX_ID_CHARS)]
 DecisionId = Annotated[Id, Meta(description="The id of the page from `decide`")]
@@ -167,13 +167,6 @@ def _answer_hint(hint: object) -> Any:
     return hint
 
 
-def times_of(record: msgspec.Struct, answer: type[msgspec.Struct]) -> dict[str, datetime | None]:
-    """Return the times of a record that an answer has, under its names; None for never."""
-    names = [name for name in answer.__struct_fields__ if name.endswith("_at")]
-    times = {name: getattr(record, name.removesuffix("_at") + "_us") for name in names}
-    return {name: to_time(us) if us else None for name, us in times.items()}
-
-
 def as_answer(record: msgspec.Struct) -> msgspec.Struct:
     """Return the answer for a record; a time of 0 means never and is answered as null."""
     made = answer_type(type(record))
@@ -183,7 +176,7 @@ def as_answer(record: msgspec.Struct) -> msgspec.Struct:
     for name in record.__struct_fields__:
         value = getattr(record, name)
         if name.endswith("_us"):
-            values[name.removesuffix("_us") + "_at"] = to_time(value) if value else None
+            values[name.removesuffix("_us") + "_at"] = time_if_any(value)
         else:
             values[name] = _answer_value(value)
     return made(**values)

@@ -26,7 +26,7 @@ from slotwise.service.http.exchange import Answer
 from slotwise.service.http.problems import broken_rule
 from slotwise.service.http.routing import OperationLink, links_to
 from slotwise.service.limits import MAX_EXCLUDED
-from slotwise.service.records import DecisionRecord, Pin, compose
+from slotwise.service.records import DecisionRecord, Pin
 from slotwise.service.refusals import UnknownLink
 from slotwise.service.reporting.report_records import DecisionReport
 
@@ -48,7 +48,7 @@ class DecideBody(Strict, frozen=True, kw_only=True):
 
 
 def _requested(body: DecideBody) -> PageRequest:
-    pin = [compose(Pin, one) for one in body.pin]
+    pin = [Pin(link_id=one.link_id, position=one.position) for one in body.pin]
     return body.exclude, pin, body.slots, body.decision_id, body.visitor, body.visitor_key
 
 

@@ -28,7 +28,6 @@ from slotwise.service.api.bodies import (
     from_time,
     given,
     patch_type,
-    times_of,
 )
 from slotwise.service.api.context import Operations, Request, ServiceContext
 from slotwise.service.http.exchange import Answer
@@ -36,7 +35,12 @@ from slotwise.service.http.problems import FieldError, RequestProblem, broken_ru
 from slotwise.service.http.routing import links_to
 from slotwise.service.pool import check_link, read_known_table
 from slotwise.service.pool_directory import LinkChange
-from slotwise.service.records import LinkRecord, PoolSettings, compose
+from slotwise.service.records import (
+    LinkRecord,
+    PoolSettings,
+    time_if_any,
+    to_time,
+)
 from slotwise.service.refusals import UnknownLink
 
 Url = Annotated[
@@ -155,7 +159,7 @@ OPERATIONS = Operations()
 async def put_link(context: ServiceContext, request: Request) -> LinkAnswer:
     """Add or replace a link; statistics stay unless a reset is requested."""
     body: LinkBody = request.body
-    link = compose(LinkRecord, body, **_dates(body), **request.path_values)
+    link = _record(request.path_values["pool_id"], request.path_values["link_id"], body)
     _check(context, link)
     return await _store_one(context, request, lambda _: link, reset=body.reset_statistics)
 
@@ -242,7 +246,7 @@ def _checked_links(
         if first != index:
             detail = f"`link_id` must differ between items, got {item.link_id!r} twice"
             raise broken_rule(detail, f"/links/{index}/link_id")
-        link = compose(LinkRecord, item, pool_id=pool_id, **_dates(item))
+        link = _record(pool_id, item.link_id, item)
         _check(context, link, f"/links/{index}")
         links.append(link)
     return links
@@ -299,12 +303,34 @@ def _microseconds(time: datetime | None) -> int:
     return 0 if time is None else from_time(time)
 
 
-def _dates(link: LinkFields) -> dict[str, int]:
-    return {"starts_us": _microseconds(link.starts_at), "ends_us": _microseconds(link.ends_at)}
+def _record(pool_id: str, link_id: str, link: LinkFields) -> LinkRecord:
+    """Return the record to store for a link of a request."""
+    return LinkRecord(
+        pool_id=pool_id,
+        link_id=link_id,
+        url=link.url,
+        title=link.title,
+        metadata=link.metadata,
+        group=link.group,
+        starts_us=_microseconds(link.starts_at),
+        ends_us=_microseconds(link.ends_at),
+    )
 
 
 def _answer(link: LinkRecord) -> LinkAnswer:
-    return compose(LinkAnswer, link, **times_of(link, LinkAnswer))
+    return LinkAnswer(
+        pool_id=link.pool_id,
+        link_id=link.link_id,
+        url=link.url,
+        title=link.title,
+        metadata=link.metadata,
+        group=link.group,
+        retired=link.retired,
+        starts_at=time_if_any(link.starts_us),
+        ends_at=time_if_any(link.ends_us),
+        created_at=to_time(link.created_us),
+        changed_at=to_time(link.changed_us),
+    )
 
 
 _NEEDED = ("link_id", "url")
@@ -444,8 +470,18 @@ def _read_line(
         what = "back"
     elif known is not None:
         what = "same" if known == link else "changed"
-    dates = times_of(link, PastedLine)
-    return compose(PastedLine, link, line=line, what=what, wrong=wrong, **dates)
+    return PastedLine(
+        line=line,
+        link_id=link.link_id,
+        url=link.url,
+        title=link.title,
+        metadata=link.metadata,
+        group=link.group,
+        what=what,
+        wrong=wrong,
+        starts_at=time_if_any(link.starts_us),
+        ends_at=time_if_any(link.ends_us),
+    )
 
 
 def _read_dates(given: Mapping[str, str]) -> dict[str, int]:
@@ -548,4 +584,16 @@ def known_counts(context: ServiceContext, request: Request) -> KnownRows:
 
 def _rows(links: Iterable[LinkRecord]) -> KnownRows:
     known = [(link, one) for link in links for one in link.start_counts]
-    return KnownRows([compose(KnownRow, one, link) for link, one in known])
+    return KnownRows(
+        [
+            KnownRow(
+                link_id=link.link_id,
+                views=one.views,
+                clicks=one.clicks,
+                revenue_micros=one.revenue_micros,
+                visitor=one.visitor,
+                discount=one.discount,
+            )
+            for link, one in known
+        ]
+    )

@@ -14,7 +14,7 @@ from slotwise.service.api.context import Operations, Request, ServiceContext
 from slotwise.service.http.routing import links_to
 from slotwise.service.limits import MAX_NOTE_CHARS
 from slotwise.service.pool_directory import Note
-from slotwise.service.records import compose, to_time
+from slotwise.service.records import to_time
 
 
 class NoteBody(Strict, frozen=True, kw_only=True):
@@ -93,4 +93,10 @@ async def remove_note(context: ServiceContext, request: Request) -> NoteAnswer:
 
 
 def _answer(note: Note) -> NoteAnswer:
-    return compose(NoteAnswer, note, at=to_time(note.at_us), made_at=to_time(note.made_us))
+    return NoteAnswer(
+        note_id=note.note_id,
+        text=note.text,
+        at=to_time(note.at_us),
+        by=note.by,
+        made_at=to_time(note.made_us),
+    )

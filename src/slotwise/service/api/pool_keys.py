@@ -9,11 +9,16 @@ import msgspec
 from msgspec import Meta
 
 from slotwise.service.access.keys import new_key
-from slotwise.service.api.bodies import Id, Strict, Time, from_time, times_of
+from slotwise.service.api.bodies import Id, Strict, Time, from_time
 from slotwise.service.api.context import Operations, Request, ServiceContext
 from slotwise.service.http.routing import links_to
 from slotwise.service.limits import MAX_LABEL_CHARS
-from slotwise.service.records import KeyRecord, Scope, compose
+from slotwise.service.records import (
+    KeyRecord,
+    Scope,
+    time_if_any,
+    to_time,
+)
 from slotwise.service.refusals import Conflict, UnknownKey
 
 
@@ -135,4 +140,11 @@ async def forget_views(context: ServiceContext, request: Request) -> ForgottenAn
 
 
 def _answer(key: KeyRecord) -> KeyAnswer:
-    return compose(KeyAnswer, key, **times_of(key, KeyAnswer))
+    return KeyAnswer(
+        key_id=key.key_id,
+        scopes=key.scopes,
+        label=key.label,
+        pool_id=key.pool_id,
+        created_at=to_time(key.created_us),
+        revoked_at=time_if_any(key.revoked_us),
+    )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import Future
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
@@ -25,7 +25,6 @@ from slotwise.service.records import (
     PoolRule,
     PoolSettings,
     ViewsUntil,
-    compose,
 )
 from slotwise.service.reporting.report_records import RuleStatus
 from slotwise.service.reporting.rule_report import RuleCheck
@@ -165,19 +164,27 @@ def check_rules(context: ServiceContext, request: Request) -> RuleCheck:
 def _rules_of(body: RulesBody, currency: str) -> tuple[PoolRule, ...]:
     """Return the rules as they are stored; money is that of the pool."""
     return tuple(
-        compose(
-            PoolRule,
-            rule,
-            views_until=_dated(ViewsUntil, rule.views_until),
-            clicks_until=_dated(ClicksUntil, rule.clicks_until),
+        PoolRule(
+            name=rule.name,
+            group=rule.group,
+            links=rule.links,
+            at_least=rule.at_least,
+            at_most=rule.at_most,
+            boost=rule.boost,
+            views_until=_views_until(rule.views_until),
+            clicks_until=_clicks_until(rule.clicks_until),
             budget=None if rule.budget is None else _budget(rule.name, rule.budget, currency),
         )
         for rule in body.rules
     )
 
 
-def _dated(kind: Any, goal: ViewsUntilBody | ClicksUntilBody | None) -> object:
-    return None if goal is None else compose(kind, goal, until_us=from_time(goal.until))
+def _views_until(goal: ViewsUntilBody | None) -> ViewsUntil | None:
+    return None if goal is None else ViewsUntil(views=goal.views, until_us=from_time(goal.until))
+
+
+def _clicks_until(goal: ClicksUntilBody | None) -> ClicksUntil | None:
+    return None if goal is None else ClicksUntil(clicks=goal.clicks, until_us=from_time(goal.until))
 
 
 def _budget(name: str, body: BudgetBody, currency: str) -> ClickBudget:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -31,7 +31,6 @@ from slotwise.service.api.bodies import (
     from_time,
     given,
     patch_type,
-    times_of,
 )
 from slotwise.service.api.context import Operations, Request, ServiceContext
 from slotwise.service.http.problems import FieldError, RequestProblem
@@ -41,7 +40,7 @@ from slotwise.service.records import (
     HoldoutPage,
     Pin,
     PoolSettings,
-    compose,
+    time_if_any,
     to_time,
 )
 from slotwise.service.refusals import UnknownPool
@@ -156,41 +155,65 @@ class PoolBody(Strict, frozen=True, kw_only=True):
 
 
 PoolPatch = patch_type(PoolBody, "PoolPatch", "The fields of a pool to change; the others stay.")
-PoolAnswer = msgspec.defstruct(
-    "PoolAnswer",
-    [
-        ("pool_id", str),
-        *((one.name, one.type) for one in msgspec.structs.fields(PoolBody)),
-        *(("archived", bool), ("n_links", int), ("created_at", Time), ("changed_at", Time)),
-    ],
-    namespace={"__doc__": "A pool as stored."},
-    frozen=True,
-    kw_only=True,
-)
+
+
+class PoolAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """A pool as stored."""
+
+    pool_id: str
+    slots: Slots
+    max_revenue: MaxRevenue
+    allowed_hosts: Hosts
+    click_floor: ClickFloor
+    click_window_s: ClickWindow
+    revenue_window_s: RevenueWindow
+    policy: PolicyBody
+    holdout: Holdout
+    explore: Explore
+    own_page: Order
+    keep: Keep
+    pins: Pins
+    features: Features
+    slot_weights: SlotWeights
+    segment_floors: SegmentFloorTable
+    until: Until
+    archived: bool
+    n_links: int
+    created_at: Time
+    changed_at: Time
 
 
 class PoolList(msgspec.Struct, frozen=True):
     """Every pool, archived ones too."""
 
-    pools: list[PoolAnswer]  # type: ignore[valid-type]
+    pools: list[PoolAnswer]
 
 
 def body_of(pool: PoolSettings) -> PoolBody:
     """Return the body that a pool would be put with."""
-    return compose(
-        PoolBody,
-        pool,
+    return PoolBody(
+        slots=pool.slots,
         max_revenue=MoneyBody(amount_micros=pool.max_revenue_micros, currency=pool.currency),
+        allowed_hosts=pool.allowed_hosts,
+        click_floor=pool.click_floor,
+        click_window_s=pool.click_window_s,
+        revenue_window_s=pool.revenue_window_s,
         policy=PolicyBody(name=pool.policy, settings=pool.policy_settings),
         holdout=HoldoutBody(share=pool.holdout, shows=pool.holdout_shows),
+        explore=pool.explore,
+        own_page=pool.own_page,
         keep=pool.keep or None,
-        pins=tuple(compose(PinBody, pin) for pin in pool.pins),
-        slot_weights=_told_weights(pool),
-        until=to_time(pool.until_us) if pool.until_us else None,
+        pins=tuple(PinBody(link_id=pin.link_id, position=pin.position) for pin in pool.pins),
+        features=pool.features,
+        slot_weights=_answered_weights(pool),
+        segment_floors=pool.segment_floors,
+        until=time_if_any(pool.until_us),
     )
 
 
-def _told_weights(pool: PoolSettings) -> object:
+def _answered_weights(
+    pool: PoolSettings,
+) -> Literal["learn", "equal"] | tuple[float, ...]:
     if pool.slot_weights == EQUAL_SLOTS:
         return "equal"
     return "learn" if pool.learn_slot_weights else pool.slot_weights
@@ -208,23 +231,29 @@ def _settings_of(pool_id: str, body: PoolBody) -> PoolSettings:
     kinds, holdout = body.features.items(), body.holdout
     if not isinstance(holdout, HoldoutBody):
         holdout = HoldoutBody(share=holdout)
-    return compose(
-        PoolSettings,
-        body,
+    return PoolSettings(
         pool_id=pool_id,
-        # As they are read back from the store, with lists for tuples.
-        features={name: kind if isinstance(kind, str) else list(kind) for name, kind in kinds},
+        slots=body.slots,
+        click_floor=body.click_floor,
         max_revenue_micros=body.max_revenue.amount_micros,
         currency=body.max_revenue.currency,
-        holdout=holdout.share,
-        holdout_shows=holdout.shows,
-        keep=body.keep or 0.0,
+        click_window_s=body.click_window_s,
+        revenue_window_s=body.revenue_window_s,
         policy=body.policy.name,
         policy_settings=body.policy.settings,
-        pins=tuple(compose(Pin, pin) for pin in body.pins),
+        holdout=holdout.share,
+        own_page=body.own_page,
+        allowed_hosts=body.allowed_hosts,
+        pins=tuple(Pin(link_id=pin.link_id, position=pin.position) for pin in body.pins),
+        explore=body.explore,
+        # As they are read back from the store, with lists for tuples.
+        features={name: kind if isinstance(kind, str) else list(kind) for name, kind in kinds},
         slot_weights=_stored_weights(body.slot_weights),
         learn_slot_weights=body.slot_weights in ("learn", None),
+        segment_floors=body.segment_floors,
         until_us=0 if body.until is None else from_time(body.until),
+        holdout_shows=holdout.shows,
+        keep=body.keep or 0.0,
     )
 
 
@@ -419,12 +448,34 @@ def _check_links_stay_allowed(context: ServiceContext, pool: PoolSettings) -> No
             raise InvalidInput(detail, "allowed_hosts") from None
 
 
-def _answer(context: ServiceContext, request: Request, pool: PoolSettings) -> msgspec.Struct:
+def _answer(context: ServiceContext, request: Request, pool: PoolSettings) -> PoolAnswer:
     request.revision = pool.changed_us
     return _described(context, pool)
 
 
-def _described(context: ServiceContext, pool: PoolSettings) -> msgspec.Struct:
+def _described(context: ServiceContext, pool: PoolSettings) -> PoolAnswer:
     active = sum(not link.retired for link in context.service.directory.links(pool.pool_id))
-    times = times_of(pool, PoolAnswer)
-    return compose(PoolAnswer, body_of(pool), pool, n_links=active, **times)
+    body = body_of(pool)
+    return PoolAnswer(
+        pool_id=pool.pool_id,
+        slots=body.slots,
+        max_revenue=body.max_revenue,
+        allowed_hosts=body.allowed_hosts,
+        click_floor=body.click_floor,
+        click_window_s=body.click_window_s,
+        revenue_window_s=body.revenue_window_s,
+        policy=body.policy,
+        holdout=body.holdout,
+        explore=body.explore,
+        own_page=body.own_page,
+        keep=body.keep,
+        pins=body.pins,
+        features=body.features,
+        slot_weights=body.slot_weights,
+        segment_floors=body.segment_floors,
+        until=body.until,
+        archived=pool.archived,
+        n_links=active,
+        created_at=to_time(pool.created_us),
+        changed_at=to_time(pool.changed_us),
+    )

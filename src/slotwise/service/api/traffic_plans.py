@@ -19,7 +19,6 @@ from slotwise.service.api.pools import ClickFloor
 from slotwise.service.http.exchange import StreamAnswer
 from slotwise.service.http.problems import broken_rule, refuse
 from slotwise.service.limits import MAX_PLAN_CASES, MAX_PLAN_VIEWS, MAX_POOL_LINKS
-from slotwise.service.records import compose
 from slotwise.service.refusals import Conflict
 
 RETRY_AFTER_S = 30
@@ -134,12 +133,13 @@ async def _encoded(lines: AsyncGenerator[dict[str, Any]], body: PlanBody) -> Asy
 
 
 def _answer(found: Mapping[str, Any], body: PlanBody) -> PlanAnswer:
-    return compose(
-        PlanAnswer,
-        body,
+    return PlanAnswer(
         floor_kept=_days(found["floor"], body.views_per_day),
         lift_visible=_days(found["lift"], body.views_per_day),
         floors_in_reach=found["share_of_floors_in_reach"],
+        certainty=body.certainty,
+        cases=body.cases,
+        max_views=body.max_views,
     )
 
 

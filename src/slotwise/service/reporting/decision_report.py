@@ -16,7 +16,7 @@ from slotwise.service.counting.attribution import (
     judge_click,
     judge_conversion,
 )
-from slotwise.service.records import ChangeRecord, PoolSettings, compose
+from slotwise.service.records import ChangeRecord, PoolSettings
 from slotwise.service.reporting.report_records import (
     DecisionReport,
     ReceivedEvent,
@@ -81,49 +81,85 @@ def round_row(view: View, closed_until_us: int) -> RoundRow:
             clicks = tuple([int(link in counted.clicked) for link in links])
         if revenue_settled and counted.revenue_micros:
             revenue = tuple([counted.revenue_micros.get(link, 0) for link in links])
-    return compose(
-        RoundRow,
-        decision,
+    return RoundRow(
+        decision_id=decision.decision_id,
+        issued_us=decision.issued_us,
+        policy=decision.policy,
+        policy_version=decision.policy_version,
+        holdout=decision.holdout,
+        fallback=decision.fallback,
         links=links,
         propensities=tuple([link.propensity for link in decision.shown]),
         clicks=clicks,
         revenue_micros=revenue,
+        max_revenue_micros=decision.max_revenue_micros,
         clicks_settled=clicks_settled,
         revenue_settled=revenue_settled,
+        currency=decision.currency,
+        min_propensity=decision.min_propensity,
+        pool_key=decision.pool_key,
+        visitor=decision.visitor,
+        segment=decision.segment,
+        random_order=decision.random_order,
+        group=decision.group,
+        group_probability=decision.group_probability,
     )
-
-
-_NO_AMOUNT = {"amount_micros": None, "currency": None}
 
 
 def _received(view: View) -> Iterator[ReceivedEvent]:
     """Return the events of a view, each with its outcome."""
     for click in view.clicks:
         verdict, event_id = judge_click(view.decision, click), click.event.link_id
-        sources = (click, click.event, verdict)
-        yield compose(ReceivedEvent, *sources, type="click", event_id=event_id, **_NO_AMOUNT)
+        yield ReceivedEvent(
+            type="click",
+            event_id=event_id,
+            link_id=click.event.link_id,
+            received_us=click.received_us,
+            outcome=verdict.outcome,
+            reason=verdict.reason,
+            client_time=click.event.client_time,
+            amount_micros=None,
+            currency=None,
+        )
     conversions = {item.event.conversion_id: item for item in view.conversions}
     for conversion in view.conversions:
-        sale = conversion.event
-        yield compose(
-            ReceivedEvent,
-            *(conversion, sale, judge_conversion(view.decision, conversion)),
+        sale, verdict = conversion.event, judge_conversion(view.decision, conversion)
+        yield ReceivedEvent(
             type="conversion",
             event_id=sale.conversion_id,
+            link_id=sale.link_id,
+            received_us=conversion.received_us,
             amount_micros=sale.revenue_micros,
+            currency=sale.currency,
+            outcome=verdict.outcome,
+            reason=verdict.reason,
+            client_time=sale.client_time,
         )
     for adjustment in view.adjustments:
         refund, conversion = adjustment.event, conversions[adjustment.event.conversion_id]
-        yield compose(
-            ReceivedEvent,
-            *(adjustment, refund, judge_adjustment(view.decision, conversion, adjustment)),
+        verdict = judge_adjustment(view.decision, conversion, adjustment)
+        yield ReceivedEvent(
             type="adjustment",
             event_id=refund.adjustment_id,
             link_id=conversion.event.link_id,
+            received_us=adjustment.received_us,
             amount_micros=refund.refund_micros,
+            currency=refund.currency,
+            outcome=verdict.outcome,
+            reason=verdict.reason,
+            client_time=refund.client_time,
         )
 
 
 def _refused(refusal: Refusal) -> ReceivedEvent:
-    became = {"type": refusal.kind, "outcome": "rejected", "client_time": None, **_NO_AMOUNT}
-    return compose(ReceivedEvent, refusal, **became)
+    return ReceivedEvent(
+        type=refusal.kind,
+        event_id=refusal.event_id,
+        link_id=refusal.link_id,
+        received_us=refusal.received_us,
+        amount_micros=None,
+        currency=None,
+        outcome="rejected",
+        reason=refusal.reason,
+        client_time=None,
+    )

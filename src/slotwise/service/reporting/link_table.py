@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from slotwise.service.limits import MAX_TITLE_CHARS
-from slotwise.service.records import LinkRecord, PoolSettings, compose, to_time
+from slotwise.service.records import LinkRecord, PoolSettings, time_if_any
 from slotwise.service.reporting.pool_report import describe_worth
 from slotwise.service.reporting.report_records import (
     Explanation,
@@ -175,17 +175,20 @@ class LinkTable:
         in_span = {span.start_us: span for span in self._spans_of.get(link.link_id, ())}
         spans = [in_span.get(start_us) for start_us in self._starts_us]
         stored = self._stored(link)
-        return compose(
-            LinkRow,
-            link,
-            stored,
-            starts_at=to_time(stored.starts_us) if stored.starts_us else None,
-            ends_at=to_time(stored.ends_us) if stored.ends_us else None,
+        return LinkRow(
+            link_id=link.link_id,
+            title=link.title,
+            url=stored.url,
+            group=stored.group,
+            starts_at=time_if_any(stored.starts_us),
+            ends_at=time_if_any(stored.ends_us),
             role=role,
             share=self._share(link),
             share_lately=self._share_lately(link.link_id),
             settled_views=link.click_views,
             pending_views=self._pending_views.get(link.link_id, 0),
+            click_rate=link.click_rate,
+            revenue_per_view_micros=link.revenue_per_view_micros,
             why=self._why(link, role),
             views_by_span=tuple(span.views if span else 0 for span in spans),
             clicks_by_span=tuple(span.clicks if span else 0 for span in spans),

@@ -29,7 +29,7 @@ from slotwise.service.deciding.installed_version import InstalledVersion
 from slotwise.service.deciding.page_mix import VisitorPage
 from slotwise.service.deciding.page_request import NO_CONSTRAINTS
 from slotwise.service.pool import has_slot_weights, slots_of_pool
-from slotwise.service.records import DAY_US, SECOND_US, FloorState, PoolSettings, compose
+from slotwise.service.records import DAY_US, SECOND_US, FloorState, PoolSettings
 from slotwise.service.refusals import describe_unreadable
 from slotwise.service.reporting.own_page_report import report_own_page
 from slotwise.service.reporting.report_records import (
@@ -60,35 +60,47 @@ def report_pool(reader: StoreReader, pool: PoolSettings, installed: InstalledVer
     counters, progress = reader.counters(pool.pool_id), reader.progress()
     stored = installed.stored
     price = stored.shadow_price
+    totals = report_totals(counters, pool, installed)
     probability = installed.shares()
     links = []
     for link in reader.links(pool.pool_id):
         counted = _all_groups(counters, link.link_id)
         revenue = (counted.revenue_micros, counted.revenue_views, pool.max_revenue_micros)
         links.append(
-            compose(
-                LinkStatistics,
-                counted,
-                link,
+            LinkStatistics(
+                link_id=link.link_id,
+                title=link.title,
+                retired=link.retired,
                 probability=probability.get(link.link_id, 0.0),
+                click_views=counted.click_views,
+                clicks=counted.clicks,
+                revenue_views=counted.revenue_views,
+                revenue_micros=counted.revenue_micros,
+                late_clicks=counted.late_clicks,
+                late_revenue_micros=counted.late_revenue_micros,
                 click_rate=share_rate(counted.clicks, counted.click_views, 1),
                 revenue_per_view_micros=share_rate(*revenue),
             )
         )
-    return compose(
-        PoolReport,
-        report_totals(counters, pool, installed),
-        stored,
-        pool,
+    return PoolReport(
+        pool_id=pool.pool_id,
         policy=installed.policy,
         policy_version=installed.version,
+        published_us=stored.published_us,
         folded_until_us=progress.closed_until_us,
-        lift_views_needed=views_needed(counters, pool),
+        currency=pool.currency,
+        floor=totals.floor,
         delivered_views=stored.delivered.click_views,
+        clicks_delivered=totals.clicks_delivered,
+        delivered_since_us=stored.delivered_since_us,
+        shadow_price=stored.shadow_price,
         shadow_price_micros=None if price is None else round(price * pool.max_revenue_micros),
+        groups=totals.groups,
+        lift=totals.lift,
         n_quarantined=reader.n_quarantined(),
         links=tuple(links),
         segment_floors=report_segment_floors(pool, installed),
+        lift_views_needed=views_needed(counters, pool),
         comparison=report_own_page(counters, pool, installed, _own_clicks(counters, pool)),
     )
 
@@ -103,9 +115,10 @@ def report_segment_floors(
 ) -> tuple[SegmentFloorReport, ...]:
     """Return the state of each floor of a segment."""
     return tuple(
-        compose(
-            SegmentFloorReport,
-            one,
+        SegmentFloorReport(
+            feature=one.feature,
+            value=one.value,
+            floor=one.floor,
             delivered_views=one.delivered.click_views,
             clicks_delivered=_delivered(one.delivered, pool, one.floor.clicks),
             shadow_price_micros=round(one.shadow_price * pool.max_revenue_micros),
@@ -193,10 +206,11 @@ def report_frontier(
                 curve.floors.tolist(), curve.values.tolist(), prices, strict=False
             )
         ]
-    return compose(
-        FrontierReport,
-        pool,
+    return FrontierReport(
+        pool_id=pool.pool_id,
         policy_version=installed.version,
+        currency=pool.currency,
+        click_floor=pool.click_floor,
         points=tuple(points),
         n_kinds=n_kinds,
         expected_clicks=clicks,
@@ -285,11 +299,11 @@ def report_group(group: Group, pages: PageCounters, pool: PoolSettings) -> Group
     """Return the outcomes of these pages per view, with intervals."""
     revenue = _page_revenue(pages, pool)
     micros = pool.max_revenue_micros
-    return compose(
-        GroupReport,
-        pages,
+    return GroupReport(
         group=group,
+        click_views=pages.click_views,
         clicks_per_view=mean_rate(pages.clicks, pages.clicks_squared, pages.click_views, pool),
+        revenue_views=pages.revenue_views,
         revenue_per_view_micros=RateReport(
             mean=pages.revenue_micros / max(pages.revenue_views, 1),
             low=revenue.low * micros,
@@ -496,7 +510,14 @@ def _totals(group: Group, spans: Iterable[Span], pool: PoolSettings) -> Totals:
     rate = None
     if total.views:
         rate = mean_rate(total.clicks, total.clicks_squared, total.views, pool)
-    return compose(Totals, total, clicks_per_view=rate)
+    return Totals(
+        group=total.group,
+        views=total.views,
+        clicks=total.clicks,
+        sales=total.sales,
+        revenue_micros=total.revenue_micros,
+        clicks_per_view=rate,
+    )
 
 
 MIN_EVENTS = 50

@@ -91,10 +91,13 @@ class SegmentFloorSet(msgspec.Struct, frozen=True, kw_only=True):
     click_floor: float
 
 
+GoalKind = Literal["views", "clicks", "budget"]
+
+
 class GoalStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A goal or a budget of a rule, and its progress."""
 
-    kind: Literal["views", "clicks", "budget"]
+    kind: GoalKind
     target: int
     done: int
     """Views or clicks so far; clicks count when they arrive."""

@@ -26,7 +26,6 @@ from slotwise.service.records import (
     FloorState,
     PoolRule,
     PoolSettings,
-    compose,
 )
 from slotwise.service.reporting import pool_report
 from slotwise.service.reporting.decision_report import report_decision, round_row, settings_at
@@ -166,22 +165,44 @@ def evaluate_floor(
         answer = evaluate([io.BytesIO(read_log())], BestMix(click_floor, pool.slots))
     except SlotwiseError as error:
         return _no_answer(pool, click_floor, f"The log cannot tell: {error}.")
-    return compose(EvaluationReport, pool, answer, click_floor=click_floor)
+    return EvaluationReport(
+        pool_id=pool.pool_id,
+        click_floor=click_floor,
+        currency=pool.currency,
+        revenue=answer.revenue,
+        clicks=answer.clicks,
+        logged_revenue=answer.logged_revenue,
+        logged_clicks=answer.logged_clicks,
+        floor_is_kept=answer.floor_is_kept,
+        cannot_tell=answer.cannot_tell,
+        confidence=answer.confidence,
+        effective_sample_size=answer.effective_sample_size,
+        max_weight=answer.max_weight,
+        uncovered=answer.uncovered,
+        n_pages=answer.n_pages,
+        n_fitted=answer.n_fitted,
+        n_unsettled=answer.n_unsettled,
+    )
 
 
 def _no_answer(pool: PoolSettings, click_floor: float, reason: str) -> EvaluationReport:
-    nothing = dict.fromkeys(("revenue", "clicks", "logged_revenue", "logged_clicks"))
-    numbers = ("effective_sample_size", "max_weight", "uncovered")
-    return compose(
-        EvaluationReport,
-        pool,
+    return EvaluationReport(
+        pool_id=pool.pool_id,
         click_floor=click_floor,
+        currency=pool.currency,
         floor_is_kept=None,
         cannot_tell=reason,
         confidence=0.95,
-        **nothing,
-        **dict.fromkeys(numbers, 0.0),
-        **dict.fromkeys(("n_pages", "n_fitted", "n_unsettled"), 0),
+        revenue=None,
+        clicks=None,
+        logged_revenue=None,
+        logged_clicks=None,
+        effective_sample_size=0.0,
+        max_weight=0.0,
+        uncovered=0.0,
+        n_pages=0,
+        n_fitted=0,
+        n_unsettled=0,
     )
 
 
@@ -271,8 +292,20 @@ class Reporter:
             with self._store.reading() as reader:
                 counters = reader.counters(pool_id)
             totals = report_totals(counters, settings, self._decider.installed(pool_id))
-            of_pool = {"n_links": len(pool.active), "trouble": describe_trouble(health, pool_id)}
-            rows.append(compose(PoolRow, totals, settings, **of_pool))
+            rows.append(
+                PoolRow(
+                    pool_id=settings.pool_id,
+                    archived=settings.archived,
+                    slots=settings.slots,
+                    currency=settings.currency,
+                    floor=totals.floor,
+                    clicks_delivered=totals.clicks_delivered,
+                    groups=totals.groups,
+                    lift=totals.lift,
+                    n_links=len(pool.active),
+                    trouble=describe_trouble(health, pool_id),
+                )
+            )
         return tuple(rows)
 
     def compare(self, pool_id: str, from_us: int, until_us: int) -> PeriodComparison:

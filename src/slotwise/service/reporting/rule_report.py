@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -24,8 +24,8 @@ from slotwise.selection.page_within_rules import solve_within
 from slotwise.service.deciding.installed_version import InstalledVersion
 from slotwise.service.pool import NO_PLACES, Pool, check_rules, dated_rules
 from slotwise.service.pool_version import RuleCount, StoredVersion
-from slotwise.service.records import SECOND_US, PoolRule, compose, to_time
-from slotwise.service.reporting.report_records import GoalStatus, RuleStatus
+from slotwise.service.records import SECOND_US, PoolRule, to_time
+from slotwise.service.reporting.report_records import GoalKind, GoalStatus, RuleStatus
 
 
 class RuleCheck(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,17 +90,24 @@ def report_rules(
         for rule in settings.rules
     ]
     if now is None:
-        names = ("n_links", "slots_now", "slots_delivered", "page_views")
-        nothing: dict[str, Any] = dict.fromkeys((*names, "price_micros", "cost_micros"), 0)
         return tuple(
-            compose(
-                RuleStatus,
-                rule,
+            RuleStatus(
+                name=rule.name,
+                group=rule.group,
+                links=rule.links,
+                at_least=rule.at_least,
+                at_most=rule.at_most,
+                boost=rule.boost,
                 since=to_time(rule.since_us),
                 violated=bool(rule.at_least),
                 detail=EMPTY,
                 goals=_goals(rule, one, installed.stored, 0.0, 0.0),
-                **nothing,
+                n_links=0,
+                slots_now=0.0,
+                slots_delivered=0.0,
+                page_views=0,
+                price_micros=0,
+                cost_micros=0,
             )
             for rule, one in zip(settings.rules, counted, strict=True)
         )
@@ -117,12 +124,17 @@ def report_rules(
         detail = f"Rule {rule.name!r} has {row.granted} slots per page." if row.violated else ""
         detail = detail or _behind(rule.name, goals, installed.stored)
         found.append(
-            compose(
-                RuleStatus,
-                rule,
-                row,
+            RuleStatus(
+                name=rule.name,
+                group=rule.group,
+                links=rule.links,
+                at_least=rule.at_least,
+                at_most=rule.at_most,
+                boost=rule.boost,
                 since=to_time(rule.since_us),
                 n_links=len(links.links),
+                slots_now=row.slots_now,
+                slots_delivered=row.slots_delivered,
                 page_views=one.pages if one else 0,
                 price_micros=round(row.price),
                 cost_micros=_micros(row.cost),
@@ -282,25 +294,30 @@ def _goals(
     count = count or RuleCount(rule.name, rule.since_us)
     traffic, now_us = Traffic(stored.traffic), stored.published_us
     done_clicks = count.clicks + count.open_clicks
-    goals: list[tuple[Any, Any, int, int, float]] = []
+
+    def status(
+        kind: GoalKind, target: int, until_us: int, done: int, per_page: float
+    ) -> GoalStatus:
+        further = round(traffic.views_until(now_us, until_us) * per_page)
+        until = to_time(until_us)
+        return GoalStatus(kind=kind, target=target, done=done, until=until, forecast=done + further)
+
+    goals = []
     if (views := rule.views_until) is not None:
-        goals.append(("views", views, views.views, count.slots, slots))
+        goals.append(status("views", views.views, views.until_us, count.slots, slots))
     if (wanted := rule.clicks_until) is not None:
-        goals.append(("clicks", wanted, wanted.clicks, done_clicks, clicks))
+        goals.append(status("clicks", wanted.clicks, wanted.until_us, done_clicks, clicks))
     if (budget := rule.budget) is not None:
-        goals.append(("budget", budget, budget.clicks, done_clicks, clicks))
-    return tuple(
-        compose(
-            GoalStatus,
-            goal,
-            kind=kind,
-            target=target,
-            done=done,
-            until=to_time(goal.until_us),
-            forecast=done + round(traffic.views_until(now_us, goal.until_us) * per_page),
+        spent = status("budget", budget.clicks, budget.until_us, done_clicks, clicks)
+        goals.append(
+            replace(
+                spent,
+                hard=budget.hard,
+                amount_micros=budget.amount_micros,
+                cost_per_click_micros=budget.cost_per_click_micros,
+            )
         )
-        for kind, goal, target, done, per_page in goals
-    )
+    return tuple(goals)
 
 
 BEHIND = 0.98

@@ -16,7 +16,7 @@ from slotwise.arrays import Floats
 from slotwise.service.counting.attribution import Counters, PageCounters
 from slotwise.service.deciding.installed_version import InstalledVersion
 from slotwise.service.pool import has_slot_weights, slots_of_pool
-from slotwise.service.records import PoolSettings, compose
+from slotwise.service.records import PoolSettings
 from slotwise.service.reporting.pool_report import report_group, report_segment_floors
 from slotwise.service.reporting.report_records import Explanation, RateReport, SegmentFloorReport
 
@@ -91,23 +91,24 @@ def report_segments(
     for feature, value, pages in counted_values(counters, pool):
         counted = report_group("policy", pages, pool)
         values.append(
-            compose(
-                ValueReport,
-                counted,
+            ValueReport(
                 feature=feature,
                 value=value,
                 page_views=pages.click_views,
+                clicks_per_view=counted.clicks_per_view,
+                revenue_per_view_micros=counted.revenue_per_view_micros,
                 top_links=_top_links(installed, installed.probabilities_for({feature: value})),
                 floor=floors.get((feature, value)),
             )
         )
-    return compose(
-        SegmentsReport,
-        pool,
-        average,
+    return SegmentsReport(
+        pool_id=pool.pool_id,
         policy_version=installed.version,
+        currency=pool.currency,
         depends_on_visitors=installed.depends_on_visitors,
         page_views=average.click_views,
+        clicks_per_view=average.clicks_per_view,
+        revenue_per_view_micros=average.revenue_per_view_micros,
         values=tuple(values),
         slots=_slots(pool, installed),
         learns_slots=pool.learn_slot_weights,
@@ -161,16 +162,16 @@ def describe_segments(
 
 def _top_links(installed: InstalledVersion, probabilities: Floats) -> tuple[LinkForValue, ...]:
     likeliest = np.argsort(-probabilities, kind="stable")[:N_TOP_LINKS].tolist()
-    links = installed.pool.links
     return tuple(
-        compose(
-            LinkForValue,
-            links[installed.link_ids[place]],
-            probability=float(probabilities[place]),
-        )
+        _link_for_value(installed, installed.link_ids[place], float(probabilities[place]))
         for place in likeliest
         if probabilities[place] > 0.0
     )
+
+
+def _link_for_value(installed: InstalledVersion, link_id: str, probability: float) -> LinkForValue:
+    title = installed.pool.links[link_id].title
+    return LinkForValue(link_id=link_id, title=title, probability=probability)
 
 
 def _slots(pool: PoolSettings, installed: InstalledVersion) -> tuple[SlotWeight, ...]:
@@ -180,9 +181,16 @@ def _slots(pool: PoolSettings, installed: InstalledVersion) -> tuple[SlotWeight,
     stand = Counter((shown.position, shown.link_id) for page in pages for shown in page)
     mostly: dict[int, LinkForValue] = {}
     for (position, link_id), n_pages in stand.most_common():
-        link, share = installed.pool.links[link_id], n_pages / len(pages)
-        mostly.setdefault(position, compose(LinkForValue, link, probability=share))
+        share = n_pages / len(pages)
+        mostly.setdefault(position, _link_for_value(installed, link_id, share))
     return tuple(
-        compose(SlotWeight, row, position=row.slot, mostly=mostly.get(row.slot))
+        SlotWeight(
+            position=row.slot,
+            weight=row.weight,
+            low=row.low,
+            high=row.high,
+            clicks=row.clicks,
+            mostly=mostly.get(row.slot),
+        )
         for row in slots_of_pool(pool, installed.stored.slot_clicks).rows()
     )

@@ -38,7 +38,6 @@ from slotwise.service.records import (
     ConversionEvent,
     DecisionRecord,
     Outcome,
-    compose,
 )
 from slotwise.service.storage.contract import AppendDecision, RecordEvent, Refusal
 
@@ -174,9 +173,17 @@ class Ledger:
         # A click that was not made by a visitor is stored with the reason why it does not count.
         is_refused = verdict.outcome == "rejected" and not getattr(event, "invalid", "")
         if is_refused and decision is not None:
-            named = {"decision_id": decision.decision_id, "event_id": event_id}
-            noted = compose(Refusal, event, verdict, stored, **named, link_id=about.link_id)
-            self.new.refusals.append(noted)
+            self.new.refusals.append(
+                Refusal(
+                    decision_id=decision.decision_id,
+                    kind=event.kind,
+                    event_id=event_id,
+                    reason=verdict.reason,
+                    link_id=about.link_id,
+                    detail=verdict.detail,
+                    received_us=received_us,
+                )
+            )
         if first is not None or is_refused:
             return verdict
         known[key] = stored
