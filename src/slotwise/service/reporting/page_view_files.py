@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 from msgspec.structs import astuple
 
@@ -120,7 +121,7 @@ def log_chunks(pool: PoolSettings, rounds: Iterable[list[RoundRow]]) -> Iterator
 def csv_chunks(pool: PoolSettings, rounds: Iterable[list[RoundRow]]) -> Iterator[bytes]:
     """Write rounds as a CSV file with the columns of a log, a row for each link shown."""
     tables, sink = LogTables(pool), _Sink()
-    with pa.csv.CSVWriter(sink, tables.schema) as writer:
+    with pa_csv.CSVWriter(sink, tables.schema) as writer:
         for rows in rounds:
             writer.write_table(_without_formulas(tables.table(rows)))
             yield sink.take()
