@@ -20,12 +20,13 @@ ROOT = Path(__file__).parents[2]
 SERVICE = "/slotwise/service/"
 SERVER_THREAD = "slotwise-server"
 MAX_FILES = 16
-MAX_FILES_OF_EVENT = 33
+MAX_FILES_OF_EVENT = 34
 """With the process that writes, `storage/writer_process.py`, which a test does not start."""
 MAX_RETURNS = 2
 GATES = {"storage/group_commit.py", "storage/sqlite.py", "storage/sql_reads.py"}
-GATES |= {"counting/attribution.py", "pool.py"}
-"""Who writes and reads the store, what counts, and the settings: called at every step."""
+GATES |= {"counting/attribution.py", "pool.py", "giving_way.py"}
+"""Who writes and reads the store, what counts, the settings, and where requests come in between:
+called at every step."""
 HEAD = {"http/protocol.py", "http/routing.py", "http/exchange.py"}
 HEAD |= {"api/app.py", "access/keys.py", "observability.py"}
 """The head of each request, which is drawn for a page view only."""

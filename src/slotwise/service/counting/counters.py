@@ -25,6 +25,7 @@ from slotwise.service.counting.attribution import (
     View,
     attribute,
 )
+from slotwise.service.giving_way import giving_way
 
 Key = TypeVar("Key")
 Sums = TypeVar("Sums", LinkCounters, PageCounters)
@@ -64,7 +65,7 @@ def count_settled(
     visitors: Counter[tuple[tuple[Group, str, str], int, int]] = Counter()
     compared: Counter[tuple[ComparedKey, int, int]] = Counter()
     since_us = _FOREVER if compared_us is None else compared_us
-    for view in views:
+    for view in giving_way(views):
         decision, group = view.decision, group_of(view)
         issued_us, most = decision.issued_us, decision.max_revenue_micros
         link_ids: Iterable[str] = map(_link_id, decision.shown)

@@ -44,6 +44,7 @@ from slotwise.service.counting.attribution import (
     attribute,
 )
 from slotwise.service.counting.rates import LinkCounts
+from slotwise.service.giving_way import giving_way
 from slotwise.service.pool import Pool
 from slotwise.service.records import SECOND_US
 
@@ -202,17 +203,26 @@ class EarlyFeedback:
                 self._batches.insert(place + 1, _Batch(last_us, batch.until_us))
                 batch.until_us = last_us
         resets = {link_id: link.counted_from_us for link_id, link in pool.links.items()}
+        last_reset_us = max(resets.values(), default=0)
+        n_weights = len(weights)
         links: dict[tuple[SentVisitor, str], list[float]] = {}
         n_sales, first = 0, max(batch.n_ages - 1, 0)
-        for view in views:
+        for view in giving_way(views):
             if not self._has_windows_of_pool(view):
                 continue
             kind = tuple(view.decision.visitor.items()) if self._has_kinds else ()
+            issued_us = view.decision.issued_us
             for shown in view.decision.shown:
-                if view.decision.issued_us < resets.get(shown.link_id, 0):
+                link_id, position = shown.link_id, shown.position
+                if issued_us < last_reset_us and issued_us < resets.get(link_id, 0):
                     continue
-                weight = weights[min(shown.position, len(weights)) - 1] if weights else 1.0
-                links.setdefault((kind, shown.link_id), [0.0, 0.0, 0.0])[0] += weight
+                sums = links.get((kind, link_id))
+                if sums is None:
+                    sums = links[kind, link_id] = [0.0, 0.0, 0.0]
+                if n_weights:
+                    sums[0] += weights[position - 1 if position < n_weights else -1]
+                else:
+                    sums[0] += 1.0
             came = outcomes_by_age(view, n_ages, first) if view.clicks else {}
             for link_id, of_link in came.items():
                 for level in LEVELS if (kind, link_id) in links else ():

@@ -24,6 +24,7 @@ from slotwise.service.counting.attribution import (
     fold_position,
 )
 from slotwise.service.counting.counters import add_counters, count_settled
+from slotwise.service.giving_way import give_way, in_background
 from slotwise.service.learning.pool_run import MAX_FED_ROUNDS, PoolRun
 from slotwise.service.learning.publisher import Publisher
 from slotwise.service.learning.settled_rounds import (
@@ -319,6 +320,7 @@ class Learner:
 
     def _learn_pool(self, run: PoolRun, progress: Progress, now_us: int) -> None:
         n_folded = fold_pool(self._store, self._committer, run, progress)
+        give_way()
         if n_folded:
             self._publisher.read_counters(run)
         if not run.knows_open_views:
@@ -329,6 +331,7 @@ class Learner:
         run.closed_until_us = progress.closed_until_us
         with self._store.reading() as reader:
             has_early = run.read_early(reader, now_us)
+        give_way()
         is_due = run.is_stale or run.has_goals or run.has_dates_since(now_us)
         if run.catches_up(n_fed, now_us):
             if is_due:
@@ -348,17 +351,21 @@ class Learner:
             purge(self._store.reading, lambda one: self._committer.commit([one])[0], before_us)
 
     def _run(self, clock_us: Callable[[], int]) -> None:
-        rest_s = self._options.fold_every_s
-        while not self._stopping.wait(rest_s):
+        wait_s = self._options.fold_every_s
+        while not self._stopping.wait(wait_s):
             started = time.thread_time()
             if isinstance(clock_us, SteadyClock):
                 self.read_clock(clock_us)
-            try:
-                self.learn(clock_us())
-            except (StoreUnavailable, Superseded) as error:
-                _log.info("learning waits: %s", error)
-            except Exception:  # noqa: BLE001
-                _log.exception("learning failed; it will be tried again")
+            with in_background() as background:
+                self._learn_or_log(clock_us())
             # A pool that takes long to publish must not keep a core busy all the time.
             took_s = time.thread_time() - started
-            rest_s = max(self._options.fold_every_s, 3 * took_s)
+            wait_s = max(self._options.fold_every_s, 3 * took_s) - background.rested_s
+
+    def _learn_or_log(self, now_us: int) -> None:
+        try:
+            self.learn(now_us)
+        except (StoreUnavailable, Superseded) as error:
+            _log.info("learning waits: %s", error)
+        except Exception:  # noqa: BLE001
+            _log.exception("learning failed; it will be tried again")

@@ -32,6 +32,7 @@ from slotwise.service.counting.attribution import (
     attribute,
 )
 from slotwise.service.counting.rates import LinkCounts, count_known, link_counts
+from slotwise.service.giving_way import giving_way
 from slotwise.service.learning.version_pages import VisitorsAhead, totals_of
 from slotwise.service.pool import Pool, has_slot_weights, policy_of, pool_problem, slots_of_pool
 from slotwise.service.pool_version import NumberedFormat
@@ -248,7 +249,7 @@ class PoolPlayer:
     ) -> Iterator[PageFeedback]:
         """Yield rounds as feedback; a word is counted once per view, when its clicks settle."""
         player, last_us = self.player, max(counted_from_us.values(), default=0)
-        for view, level in rounds:
+        for view, level in giving_way(rounds):
             decision = view.decision
             visitor: Sequence[int] = ()
             if player.uses_visitors:

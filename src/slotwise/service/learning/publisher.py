@@ -27,6 +27,7 @@ from slotwise.service.counting.rates import (
     floor_report,
     solve_page,
 )
+from slotwise.service.giving_way import give_way
 from slotwise.service.learning.delivered_pages import ALL_VISITORS
 from slotwise.service.learning.pool_player import player_of_counts
 from slotwise.service.learning.pool_run import MAX_FAILURE_CHARS, Draft, PoolRun, pool_counts
@@ -353,7 +354,9 @@ class Publisher:
             quotas = self._count_rules(run, now_us)
             self._count_groups(run, now_us)
             draft = run.draft(self._take_shown(run), now_us)
+            give_way()
             version = publish(draft, now_us, run.rng)._replace(quotas=quotas)
+            give_way()
             learned = run.take(draft, version)
             has_failed = version.stored.fallback == POLICY_FAILED
             run.n_failures += has_failed

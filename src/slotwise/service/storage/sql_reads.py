@@ -30,6 +30,7 @@ from slotwise.service.counting.attribution import (
     StoredEvent,
     View,
 )
+from slotwise.service.giving_way import giving_way
 from slotwise.service.records import (
     ChangeRecord,
     DecisionRecord,
@@ -728,7 +729,7 @@ class StoreReader:
         )
 
     def _views(self, found: Iterable[DecisionRecord]) -> list[View]:
-        decisions = {decision.decision_id: decision for decision in found}
+        decisions = {decision.decision_id: decision for decision in giving_way(found)}
         clicks: dict[str, list[StoredClick]] = defaultdict(list)
         for click in self.clicks_of(decisions):
             clicks[click.event.decision_id].append(click)
