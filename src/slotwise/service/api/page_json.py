@@ -67,8 +67,7 @@ class _LinkText(NamedTuple):
 class _VersionTexts:
     """The texts of one version of a pool that has not been changed since.
 
-    A page mix shows the same objects again and again, and to find their texts by identity costs
-    half as much as by value. `shown` has a reference to each, so that no id is used twice.
+    A page mix shows the same objects again and again, and each computes its hash once.
     """
 
     def __init__(self, version: int, revision: int, before: _VersionTexts | None) -> None:
@@ -77,9 +76,8 @@ class _VersionTexts:
         is_same = before is not None and before.revision == revision
         self.links: dict[tuple[str, int], _LinkText] = before.links if before and is_same else {}
         """By link and position; the same in all versions."""
-        self.text_of: dict[int, bytes] = {}
-        self.place_of: dict[int, str] = {}
-        self.shown: list[ShownLink] = []
+        self.text_of: dict[ShownLink, bytes] = {}
+        self.place_of: dict[ShownLink, str] = {}
         self.heads: dict[tuple[FloorState, bool, bool, str], bytes] = {}
         """What precedes the links, by the floor's state, group and fallback."""
 
@@ -99,10 +97,9 @@ class PageWriter:
         """Return the JSON of the `DecideAnswer`."""
         pool_id, decision_id, shown = decision.pool_id, decision.decision_id, decision.shown
         texts = self._texts_of(pool_id, decision.policy_version)
-        ids = [*map(id, shown)]
         try:
-            of_links = [*map(texts.text_of.__getitem__, ids)]
-            places = [*map(texts.place_of.__getitem__, ids)]
+            of_links = [*map(texts.text_of.__getitem__, shown)]
+            places = [*map(texts.place_of.__getitem__, shown)]
         except KeyError:
             of_links, places = self._written(texts, decision)
         head = texts.heads.get(
@@ -160,9 +157,8 @@ class PageWriter:
             text = b"%b%b%b" % (link.before, _encode(shown.propensity), link.after)
             of_links.append(text)
             places.append(link.place)
-            if len(texts.shown) < _MAX_PLACED and not decision.holdout:
-                texts.text_of[id(shown)], texts.place_of[id(shown)] = text, link.place
-                texts.shown.append(shown)
+            if len(texts.text_of) < _MAX_PLACED and not decision.holdout:
+                texts.text_of[shown], texts.place_of[shown] = text, link.place
         return of_links, places
 
     def _link(self, pool_id: str, shown: ShownLink) -> _LinkText:

@@ -213,11 +213,12 @@ class Decider:
         It is not enough to look up an id in the store, and to solve a page with new constraints or
         after a link has started or ended.
         """
-        if now_us >= self.installed(pool_id).until_us:
+        installed = self.installed(pool_id)
+        if now_us >= installed.until_us:
             return None
         if decision_id is None and slots is None and not (exclude or pin or visitor):
             last = self._last_requests.get(key_id)
-            if last is not None and last.installed is self._installed.get(pool_id):
+            if last is not None and last.installed is installed:
                 number = None if visitor_key is None else self._number(pool_id, visitor_key)
                 return self._decide(last, now_us, None, number)
         request = self._page_request(pool_id, exclude, pin, slots, visitor, key_id)
