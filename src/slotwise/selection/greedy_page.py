@@ -14,7 +14,7 @@ import numpy as np
 
 from slotwise.arrays import Floats, Links
 from slotwise.compile import inner, int64
-from slotwise.selection.page_search import MAX_PRICE, NOTHING, Line
+from slotwise.selection.page_search import MAX_PRICE, NOTHING, Line, is_better, move_up
 
 if TYPE_CHECKING:
     from slotwise.selection.page_rules import PageRules
@@ -27,11 +27,6 @@ EQUAL = 1e-14
 
 LEAST_WEIGHT = 1e-12
 """The weight of a link with probability 0 that the rules require."""
-
-
-@inner
-def _is_better(first: float, second: float, other_first: float, other_second: float) -> bool:
-    return first > other_first or (first == other_first and second > other_second)
 
 
 @inner
@@ -88,20 +83,6 @@ def drop_dominated(rules: PageRules, few_price: float, many_price: float) -> Non
 
 
 @inner
-def _move_up(listed: Links, firsts: Floats, seconds: Floats, begin: int, at: int) -> None:
-    """Move entry `at` of a list that begins at `begin` up to where it belongs.
-
-    Its arguments are three arrays, not the rules: passing many arrays costs more than inserting.
-    """
-    place, first, second = listed[at], firsts[at], seconds[at]
-    k = at
-    while k > begin and _is_better(first, second, firsts[k - 1], seconds[k - 1]):
-        listed[k], firsts[k], seconds[k] = listed[k - 1], firsts[k - 1], seconds[k - 1]
-        k -= 1
-    listed[k], firsts[k], seconds[k] = place, first, second
-
-
-@inner
 def _list_apart(rules: PageRules, start: int, end: int, begin: int, size: int) -> bool:
     """List the largest scores of a group one by one, vectorised, unless some are equal."""
     scores, listed, firsts = rules.score, rules.listed, rules.first
@@ -150,7 +131,7 @@ def _list_best(rules: PageRules, value_weight: float, click_weight: float) -> bo
         for entry in range(begin, begin + size):
             place = listed[entry]
             firsts[entry], seconds[entry] = scores[place], seconds_of[place]
-            _move_up(listed, firsts, seconds, begin, entry)
+            move_up(listed, firsts, seconds, begin, entry)
         worst = -np.inf
         if size == rules.needed[group]:
             worst = firsts[begin + size - 1] if size > 0 else np.inf
@@ -168,11 +149,11 @@ def _list_best(rules: PageRules, value_weight: float, click_weight: float) -> bo
                     size += 1
                 else:
                     last -= 1
-                    if not _is_better(first, second, firsts[last], seconds[last]):
+                    if not is_better(first, second, firsts[last], seconds[last]):
                         continue
                     is_listed[listed[last]] = False
                 listed[last], firsts[last], seconds[last] = k, first, second
-                _move_up(listed, firsts, seconds, begin, last)
+                move_up(listed, firsts, seconds, begin, last)
                 is_listed[k] = True
                 if size == rules.needed[group]:
                     worst = firsts[begin + size - 1]
@@ -216,7 +197,7 @@ def _sort(order: Links, firsts: Floats, seconds: Floats) -> None:
             first, second = firsts[k], seconds[k]
             while at >= gap:
                 other = order[at - gap]
-                if not _is_better(first, second, firsts[other], seconds[other]):
+                if not is_better(first, second, firsts[other], seconds[other]):
                     break
                 order[at] = other
                 at -= gap
@@ -381,8 +362,8 @@ def _find_edges(rules: PageRules, last: int) -> None:
         is_own = own >= 0 and last < 0
         if own >= 0 and last >= 0:
             first, second = rules.first[own], rules.second[own]
-            is_own = _is_better(page_first, page_second, first, second) or (
-                is_full and _is_better(first, second, page_first, page_second)
+            is_own = is_better(page_first, page_second, first, second) or (
+                is_full and is_better(first, second, page_first, page_second)
             )
         rules.sum_low[group], rules.sum_high[group] = total, total
         rules.edge_first[group], rules.edge_second[group] = np.nan, np.nan

@@ -164,7 +164,8 @@ FEW = 16
 
 
 @inner
-def _is_better(key: float, tie: float, other_key: float, other_tie: float) -> bool:
+def is_better(key: float, tie: float, other_key: float, other_tie: float) -> bool:
+    """Return whether a candidate comes before another one: by its score, then by its tie."""
     return key > other_key or (key == other_key and tie > other_tie)
 
 
@@ -177,36 +178,36 @@ def _swap(search: Search, i: int, j: int) -> None:
 
 
 @inner
-def _sort(search: Search, begin: int, end: int) -> None:
-    """Sort candidates, the best first; for few of them."""
-    entry, first, second = search.entry, search.first, search.second
-    for k in range(begin + 1, end):
-        moved, key, tie = entry[k], first[k], second[k]
-        place = k
-        while place > begin and _is_better(key, tie, first[place - 1], second[place - 1]):
-            entry[place] = entry[place - 1]
-            first[place] = first[place - 1]
-            second[place] = second[place - 1]
-            place -= 1
-        entry[place], first[place], second[place] = moved, key, tie
+def move_up(entry: Links, first: Floats, second: Floats, begin: int, at: int) -> None:
+    """Move candidate `at` up to its place among those from `begin` on, which are sorted.
+
+    Its arguments are three arrays, not all buffers: passing many arrays costs more than inserting.
+    """
+    moved, key, tie = entry[at], first[at], second[at]
+    k = at
+    while k > begin and is_better(key, tie, first[k - 1], second[k - 1]):
+        entry[k], first[k], second[k] = entry[k - 1], first[k - 1], second[k - 1]
+        k -= 1
+    entry[k], first[k], second[k] = moved, key, tie
 
 
 @inner
 def put_best_first(search: Search, begin: int, end: int, n_wanted: int) -> None:
     """Move the best `n_wanted` candidates of begin..end-1 to the front, the worst of them last."""
-    if end - begin <= FEW:
-        _sort(search, begin, end)
-        return
     first, second = search.first, search.second
+    if end - begin <= FEW:
+        for k in range(begin + 1, end):
+            move_up(search.entry, first, second, begin, k)
+        return
     low, high, target = begin, end - 1, begin + n_wanted - 1
     while low < high:
         middle = (low + high) // 2
         key, tie = first[middle], second[middle]
         i, j = low, high
         while i <= j:
-            while _is_better(first[i], second[i], key, tie):
+            while is_better(first[i], second[i], key, tie):
                 i += 1
-            while _is_better(key, tie, first[j], second[j]):
+            while is_better(key, tie, first[j], second[j]):
                 j -= 1
             if i <= j:
                 _swap(search, i, j)
