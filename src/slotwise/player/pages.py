@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.arrays import Floats, Links, Whole
+from slotwise.arrays import Floats, Links
 from slotwise.errors import InvalidInput
 from slotwise.features import Visitor
 from slotwise.player.link_pool import LinkPool
 from slotwise.rounds import Link
-from slotwise.selection.mix import Mix
+from slotwise.selection.mix import Mix, Part, parts_of
 
 
 class Constraints(NamedTuple):
@@ -78,9 +78,6 @@ class DrawnPage(NamedTuple):
 MAX_SHOWN = 20
 """Links that the repr shows before it says how many more there are."""
 
-Part = tuple[Whole, Floats | float]
-"""Places in the pool, with the probability of each or one for all of them."""
-
 
 class Probabilities(Mapping[Link, float]):
     """The probability of each link to be on a page; they sum to the number of slots.
@@ -99,15 +96,7 @@ class Probabilities(Mapping[Link, float]):
     @classmethod
     def of_mix(cls, links: Sequence[Link], mix: Mix) -> Probabilities:
         """Return the probabilities of `mix`; it may change afterwards."""
-        n_sure, n_open, n_tied, tied_slots = mix.sizes.tolist()
-        parts: list[Part] = []
-        if n_sure:
-            parts.append((mix.sure[:n_sure].copy(), 1.0))
-        if n_open:
-            parts.append((mix.open[:n_open].copy(), mix.probabilities[:n_open].copy()))
-        if n_tied:
-            parts.append((mix.tied[:n_tied].copy(), tied_slots / n_tied))
-        return cls(links, *parts)
+        return cls(links, *parts_of(mix))
 
     @classmethod
     def of_array(cls, links: Sequence[Link], probabilities: Floats) -> Probabilities:

@@ -24,6 +24,9 @@ SUM_TOLERANCE = 1e-6
 
 N_SURE, N_OPEN, N_TIED, TIED_SLOTS = 0, 1, 2, 3
 
+Part = tuple[Links, Floats | float]
+"""Places in the pool, with the probability of each or one for all of them."""
+
 
 class Mix(NamedTuple):
     """Inclusion probabilities of a page in three parts, whose lengths are in `sizes`.
@@ -141,6 +144,19 @@ def add_page(mix: Mix, share: float, probabilities: Floats) -> None:
         probabilities[mix.tied[k]] += share * tied
 
 
+def parts_of(mix: Mix) -> list[Part]:
+    """Return copies of the parts of a mix that are not empty."""
+    n_sure, n_open, n_tied, tied_slots = mix.sizes.tolist()
+    parts: list[Part] = []
+    if n_sure:
+        parts.append((mix.sure[:n_sure].copy(), 1.0))
+    if n_open:
+        parts.append((mix.open[:n_open].copy(), mix.probabilities[:n_open].copy()))
+    if n_tied:
+        parts.append((mix.tied[:n_tied].copy(), tied_slots / n_tied))
+    return parts
+
+
 def dense_probabilities(mix: Mix) -> Floats:
     """Return the probability of every link of the pool.
 
@@ -150,12 +166,10 @@ def dense_probabilities(mix: Mix) -> Floats:
     >>> dense_probabilities(mix).tolist()
     [0.25, 0.0, 0.75, 0.0, 1.0]
     """
+    # not `add_page`: numpy checks the bounds of what a policy of another package wrote
     probabilities = np.zeros(len(mix.sure))
-    n_sure, n_open, n_tied, tied_slots = mix.sizes
-    probabilities[mix.sure[:n_sure]] = 1.0
-    probabilities[mix.open[:n_open]] = mix.probabilities[:n_open]
-    if n_tied:
-        probabilities[mix.tied[:n_tied]] = tied_slots / n_tied
+    for links, part in parts_of(mix):
+        probabilities[links] = part
     return probabilities
 
 
