@@ -13,7 +13,7 @@ simplex method, each keeping what those before it reached:
 
 So floors that no page keeps give the mix that misses them by the smallest part, and with one floor
 the answer is that of `solve`. Links with equal value and demands share their slots equally. Used by
-`page_rules`, `page_within_rules`, `rules`, `policies` and `selector`.
+`page_rules`, `page_within_rules`, `rules`, `policies`, `selector` and `testing`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How the laws of policies are tested: problems, visitors, and a policy that plays by a player.
 
-Used by the parts of the contract next to it.
+Used by `policy_contract` and `policy_hook_laws`.
 """
 
 from __future__ import annotations
