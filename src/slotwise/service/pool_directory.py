@@ -1,20 +1,18 @@
-"""The pools, links, keys, notes and ended sessions of a service: in memory and in the store.
+"""The pools, links and keys of a service: in memory and in the store.
 
 Used by `api`, `reporting` and `service`.
 """
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from threading import Lock, RLock
+from threading import RLock
 from typing import cast
 
 import msgspec
 from msgspec.structs import replace
 
-from slotwise.service.access.sessions import Session
 from slotwise.service.pool import (
     Pool,
     check_known,
@@ -38,7 +36,6 @@ from slotwise.service.refusals import (
     Outdated,
     UnknownKey,
     UnknownLink,
-    UnknownNote,
     UnknownPool,
 )
 from slotwise.service.settings import ServiceOptions
@@ -551,122 +548,6 @@ def _without_hash(record: PoolSettings | LinkRecord | KeyRecord) -> str:
     if isinstance(record, KeyRecord):
         record = replace(record, key_hash="")
     return msgspec.json.encode(record).decode()
-
-
-MAX_NOTES = 1_000
-"""Maximum number of notes of one pool that are read, the latest ones."""
-_ADDED, _REMOVED = "note.add", "note.remove"
-
-
-class Note(msgspec.Struct, frozen=True, kw_only=True):
-    """A sentence about a pool at a time."""
-
-    note_id: str
-    text: str
-    at_us: int
-    """The time that the note refers to."""
-    by: str
-    """The key of its author."""
-    made_us: int
-
-
-class Notes:
-    """The notes of all pools."""
-
-    def __init__(self, store: contract.Store, committer: GroupCommitter) -> None:
-        self._store = store
-        self._committer = committer
-        self.n_changes = 0
-        """How many notes were written or removed here; caches of notes compare it."""
-
-    def all(self, pool_id: str) -> list[Note]:
-        """Return the notes of a pool by the time they refer to, newest first. Reading."""
-        with self._store.reading() as reader:
-            changes = reader.changes(_subject(pool_id), 2 * MAX_NOTES)
-        removed = {change.before for change in changes if change.action == _REMOVED}
-        notes = [
-            msgspec.json.decode(change.after, type=Note)
-            for change in changes
-            if change.action == _ADDED
-        ]
-        kept = [note for note in notes if note.note_id not in removed]
-        return sorted(kept, key=lambda note: (note.at_us, note.made_us), reverse=True)
-
-    def add(self, pool_id: str, text: str, at_us: int, by: str, now_us: int) -> Future[Note]:
-        """Write a note."""
-        note_id = secrets.token_hex(8)
-        note = Note(note_id=note_id, text=text, at_us=at_us, by=by, made_us=now_us)
-        after = msgspec.json.encode(note).decode()
-        return then(self._save(pool_id, _ADDED, by, now_us, after=after), lambda _: note)
-
-    def remove(self, pool_id: str, note_id: str, by: str, now_us: int) -> Future[Note]:
-        """Remove a note; the list of changes still contains it. Reading."""
-        note = next((one for one in self.all(pool_id) if one.note_id == note_id), None)
-        if note is None:
-            raise UnknownNote(f"pool {pool_id!r} has no note {note_id!r}")
-        return then(self._save(pool_id, _REMOVED, by, now_us, before=note_id), lambda _: note)
-
-    def _save(
-        self, pool_id: str, action: str, by: str, now_us: int, before: str = "", after: str = ""
-    ) -> Future[list[object]]:
-        def count(saved: list[object]) -> list[object]:
-            self.n_changes += 1
-            return saved
-
-        change = ChangeRecord(now_us, by, action, _subject(pool_id), before, after)
-        return then(self._committer.submit([contract.SaveChange(change=change)]), count)
-
-
-def _subject(pool_id: str) -> str:
-    # An id has no space, so no pool and no link has this subject.
-    return f"{pool_id} notes"
-
-
-_MIN_SWEPT = 1_000
-"""Expired sessions are only removed from memory if there are more than this."""
-
-
-class SignedOut:
-    """The sessions that were signed out and would not have expired yet.
-
-    `read` loads the sessions ended by other processes on the same store. Signing out takes constant
-    time: the table is indexed, and memory is cleaned when its size has doubled.
-    """
-
-    def __init__(self, store: contract.Store, committer: GroupCommitter) -> None:
-        self._store = store
-        self._committer = committer
-        self._lock = Lock()
-        self._ended: dict[str, int] = {}
-        self._sweep_at = _MIN_SWEPT
-        self._read_to = 0
-        self.read()
-
-    def read(self) -> None:
-        """Load what was stored since the last call. Reading."""
-        with self._store.reading() as reader:
-            read_to, found = reader.ended_sessions(self._read_to)
-        with self._lock:
-            self._ended.update(found)
-            self._read_to = read_to
-
-    def has(self, session: Session) -> bool:
-        """Return whether the session was ended. Quick."""
-        return session.session_id in self._ended
-
-    def end(self, session: Session, now_us: int) -> Future[None]:
-        """End a session: here at once, for other processes when it is committed.
-
-        No copy of `session` may last longer than its `ends_us`.
-        """
-        session_id, ends_us = session.session_id, session.ends_us
-        with self._lock:
-            self._ended[session_id] = ends_us
-            if len(self._ended) > self._sweep_at:
-                self._ended = {one: at for one, at in self._ended.items() if at > now_us}
-                self._sweep_at = max(_MIN_SWEPT, 2 * len(self._ended))
-        stored = contract.EndSession(session_id=session_id, ends_us=ends_us, now_us=now_us)
-        return then(self._committer.submit([stored]), lambda _: None)
 
 
 def _what_is_compared(pool: PoolSettings) -> tuple[object, ...]:

@@ -32,9 +32,11 @@ from slotwise.player.player import PlayerKnowledge
 from slotwise.service.access.keys import group_secret
 from slotwise.service.clock import SteadyClock
 from slotwise.service.deciding.decider import Decider
+from slotwise.service.ended_sessions import SignedOut
 from slotwise.service.learning.learner import Learner
 from slotwise.service.learning.publisher import Publisher
-from slotwise.service.pool_directory import Notes, PoolDirectory, SignedOut
+from slotwise.service.pool_directory import PoolDirectory
+from slotwise.service.pool_notes import Notes
 from slotwise.service.refusals import StoreUnavailable
 from slotwise.service.reporting.report_records import Health, PoolHealth
 from slotwise.service.reporting.reporter import Reporter

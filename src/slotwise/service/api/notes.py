@@ -13,7 +13,7 @@ from slotwise.service.api.bodies import Strict, Time, from_time
 from slotwise.service.api.context import Operations, Request, ServiceContext
 from slotwise.service.http.routing import links_to
 from slotwise.service.limits import MAX_NOTE_CHARS
-from slotwise.service.pool_directory import Note
+from slotwise.service.pool_notes import Note
 from slotwise.service.records import to_time
 
 

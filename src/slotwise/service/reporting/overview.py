@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from slotwise.service.pool_directory import Note
+from slotwise.service.pool_notes import Note
 from slotwise.service.records import (
     SECOND_US,
     ChangeRecord,

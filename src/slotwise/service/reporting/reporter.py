@@ -19,7 +19,8 @@ from slotwise.evaluation import BestMix, Estimate, evaluate
 from slotwise.service.deciding.decider import Decider
 from slotwise.service.deciding.installed_version import InstalledVersion
 from slotwise.service.pool import Pool
-from slotwise.service.pool_directory import Notes, PoolDirectory
+from slotwise.service.pool_directory import PoolDirectory
+from slotwise.service.pool_notes import Notes
 from slotwise.service.records import (
     DAY_US,
     SECOND_US,

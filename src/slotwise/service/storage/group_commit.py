@@ -5,8 +5,8 @@ feedback is lost with it, which causes no bias. While the store is unavailable, 
 since its sender can send it again. Decisions and clicks on links, which nobody sends again, stay in
 the queue, and the commit is retried. When the queue is full, the oldest are dropped; the stored
 views on which a dropped click may have been are then not learned. A store that does not answer for
-long counts as unavailable. Used by `alert_receivers`, `deciding`, `learning`, `pool_directory` and
-`service`.
+long counts as unavailable. Used by `alert_receivers`, `deciding`, `ended_sessions`, `learning`,
+`pool_directory`, `pool_notes` and `service`.
 """
 
 from __future__ import annotations
