@@ -21,7 +21,8 @@ from numpy.typing import ArrayLike
 from slotwise.errors import InvalidInput, MissingData
 from slotwise.evaluation.candidates import LinkMix
 from slotwise.evaluation.link_tallies import Tallies
-from slotwise.evaluation.log_reader import LogReader, Source
+from slotwise.evaluation.log_files import Source
+from slotwise.evaluation.log_reader import LogReader
 from slotwise.page_log import VISITOR_PREFIX, log_schema
 
 CAMPAIGNS = ("all", "men", "women")

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from slotwise.errors import InvalidInput, InvalidLog, MissingData, UnsupportedState
-from slotwise.evaluation import EvaluationSettings, LinkMix, evaluate, log_reader
+from slotwise.evaluation import EvaluationSettings, LinkMix, evaluate, log_files
 from slotwise.evaluation.log_reader import LogReader
 from slotwise.page_log import FORMAT_KEY
 from tests.evaluation.logs import as_file, random_log, write
@@ -26,7 +26,7 @@ def test_pages_are_whole_whatever_the_batches(
 ) -> None:
     log = random_log(n_pages=40, n_slots=3)
     path = write(tmp_path / "log.parquet", log)
-    monkeypatch.setattr(log_reader, "ROWS_A_BATCH", n_rows)
+    monkeypatch.setattr(log_files, "ROWS_A_BATCH", n_rows)
     lengths: list[int] = []
     links: list[int] = []
     reader = LogReader(path)

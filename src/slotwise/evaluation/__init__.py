@@ -12,14 +12,9 @@ with naming_extra("`slotwise.evaluation`"):
     from slotwise.evaluation.answers import Estimate, Evaluation
     from slotwise.evaluation.candidates import BestMix, Candidate, LinkMix, read_mix
     from slotwise.evaluation.estimators import ESTIMATORS
-    from slotwise.evaluation.evaluate import (
-        EvaluationSettings,
-        LogFrontier,
-        evaluate,
-        evaluate_all,
-        frontier_of_log,
-    )
+    from slotwise.evaluation.evaluate import EvaluationSettings, evaluate, evaluate_all
     from slotwise.evaluation.fitted_links import FittedLinks, fit_links
+    from slotwise.evaluation.log_frontier import LogFrontier, frontier_of_log
 
 __all__ = [
     "ESTIMATORS",

@@ -1,6 +1,6 @@
 """What an evaluation says: estimates with intervals, and how far the log can be trusted.
 
-Used by `evaluate`.
+Used by `evaluate` and `log_frontier`.
 """
 
 from __future__ import annotations

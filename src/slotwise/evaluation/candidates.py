@@ -1,6 +1,6 @@
 """Candidates: with what probability each link would have been on the page.
 
-Used by `estimators` and `evaluate`.
+Used by `candidate_track`, `evaluate` and `log_frontier`.
 """
 
 from __future__ import annotations

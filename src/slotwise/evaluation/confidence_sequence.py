@@ -22,8 +22,8 @@ allowed, judged by what is known before the page:
   the candidate shows links that the log could not have shown
 
 References: Waudby-Smith and Ramdas 2024 (betting), Waudby-Smith et al. 2022 (arXiv 2210.10768,
-off-policy, time-varying values), Karampatziakis et al. 2021 (the complement). Used by `estimators`
-and `evaluate`.
+off-policy, time-varying values), Karampatziakis et al. 2021 (the complement). Used by
+`candidate_track` and `evaluate`.
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from slotwise.arrays import Floats
 from slotwise.evaluation.link_tallies import Tallies
-from slotwise.evaluation.log_reader import LogReader, Source
+from slotwise.evaluation.log_files import Source
+from slotwise.evaluation.log_reader import LogReader
 
 
 @dataclass(frozen=True)
