@@ -13,7 +13,7 @@ import threading
 import numpy as np
 import pytest
 
-from slotwise.cli import analysis
+from slotwise.cli import needed_traffic
 from slotwise.cli.main import main
 from slotwise.errors import InvalidInput
 from slotwise.service.counting.attribution import Counters, Group, PageCounters
@@ -65,7 +65,7 @@ def test_a_floor_that_asks_for_nothing_is_kept_at_once_and_not_printed(
 def test_ctrl_c_is_answered_at_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(analysis, "plan_traffic", lambda *_, **__: signal.raise_signal(2))
+    monkeypatch.setattr(needed_traffic, "plan_traffic", lambda *_, **__: signal.raise_signal(2))
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         assert main([*PAGE, "--revenue-per-click", "0.4", *FEW]) == 130

@@ -68,7 +68,7 @@ def test_an_unknown_policy_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert "did you mean 'paced-bayes'?" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("module", ["warm_up", "serving", "store_upkeep", "analysis"])
+@pytest.mark.parametrize("module", ["warm_up", "serving", "store_upkeep", "needed_traffic"])
 def test_commands_of_the_service_need_its_packages_only(module: str) -> None:
     """`pip install slotwise[service]` installs neither matplotlib nor polars nor scipy."""
     hide = "import sys; sys.modules.update(dict.fromkeys(('matplotlib', 'polars', 'scipy')))"

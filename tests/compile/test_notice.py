@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from slotwise.compile import machine_code as compiling
-from slotwise.compile.machine_code import NOTICE, CompilingNotice
+from slotwise.compile import notice as noticing
+from slotwise.compile.notice import NOTICE, CompilingNotice
 
 pytestmark = pytest.mark.compiled
 
@@ -29,7 +29,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(compiling, "time", clock)
+    monkeypatch.setattr(noticing, "time", clock)
     return clock
 
 
@@ -131,8 +131,8 @@ def test_numba_tells_the_notice(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text("""
 from slotwise.compile import compiled_first, hot
-from slotwise.compile import machine_code as compiling
-compiling.MIN_SECONDS = 0.0
+from slotwise.compile import notice
+notice.MIN_SECONDS = 0.0
 def mine(x): return x + 1
 mine.__module__ = "slotwise.mine"
 compiled_first(hot(mine))(1)

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from manual.notebook import read_notebook, run_notebook
-from slotwise.compile.machine_code import NOTICE
+from slotwise.compile.notice import NOTICE
 
 
 def test_the_notebook_is_kept_without_outputs() -> None:

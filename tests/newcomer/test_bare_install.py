@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from slotwise.compile.machine_code import NOTICE
+from slotwise.compile.notice import NOTICE
 from slotwise.version import __version__
 from tests.docs.pages import Block, blocks_of, command_lines, read_page
 from tests.newcomer.bare_environment import BareEnvironment

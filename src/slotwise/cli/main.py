@@ -29,7 +29,7 @@ HEADINGS = {
         "demo": "demo",
         "keys": "serving",
         "import": "serving",
-        "plan": "analysis",
+        "plan": "needed_traffic",
         "warm-up": "warm_up",
     },
     "Store maintenance": dict.fromkeys(
@@ -44,7 +44,7 @@ HEADINGS = {
         "datasets": "catalogue",
         "policies": "catalogue",
     },
-    "Logs and floors": dict.fromkeys(("evaluate", "frontier"), "analysis"),
+    "Logs and floors": {"evaluate": "evaluating", "frontier": "floor_frontier"},
 }
 """The commands under the headings of `slotwise --help`, each with its module in this folder.
 

@@ -1,6 +1,6 @@
 """Progress of commands that run experiments: a bar on a terminal, lines in a pipe.
 
-Used by `analysis`, `experiments`, `store_upkeep` and `warm_up`.
+Used by `evaluating`, `experiments`, `needed_traffic`, `store_upkeep` and `warm_up`.
 """
 
 from __future__ import annotations

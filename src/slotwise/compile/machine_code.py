@@ -13,12 +13,11 @@ from __future__ import annotations
 import os
 import re
 import threading
-import time
 import warnings
 from collections.abc import Callable
 from functools import cache
 from types import FunctionType
-from typing import Any, Protocol, TextIO
+from typing import Any
 
 import numba
 from numba import types
@@ -28,7 +27,7 @@ from numba.extending import typeof_impl
 
 from slotwise.compile.cache import only_maker
 from slotwise.compile.decorators import is_dispatcher, options_of
-from slotwise.compile.switch import print_notice
+from slotwise.compile.notice import NOTICES as NOTICES, is_own  # `switch` finds the notice here
 
 try:
     if os.environ.get("SLOTWISE_PLAIN_NJIT"):
@@ -43,13 +42,6 @@ except (ImportError, AttributeError) as _error:
     )
     internals = None  # type: ignore[assignment]
 
-MIN_SECONDS = 2.0
-"""Compiling that is over sooner is not announced."""
-
-NOTICE = (
-    "slotwise: compiling to machine code, which takes some seconds the first time on a machine; "
-    "`slotwise warm-up` does it ahead of time"
-)
 
 Entry = Callable[..., object]
 """Machine code that Python calls."""
@@ -57,18 +49,8 @@ Entry = Callable[..., object]
 _making = threading.RLock()
 
 
-class Timer(Protocol):
-    """What is used of a `threading.Timer`."""
-
-    daemon: bool
-
-    def start(self) -> None: ...  # noqa: D102 - as in threading
-
-    def cancel(self) -> None: ...  # noqa: D102
-
-
 def _jit(function: object, options: dict[str, object]) -> Any:
-    sees_nan = not _is_own(function) or getattr(options_of(function), "sees_nan", False)
+    sees_nan = not is_own(function) or getattr(options_of(function), "sees_nan", False)
     # Where nothing is NaN, minima may use vector instructions. The empty set is not inherited.
     fastmath = set[str]() if sees_nan else {"nnan", "nsz"}
     jit: Any = numba.njit
@@ -158,57 +140,4 @@ def _plain_entry(function: object) -> Entry:
     return call
 
 
-class CompilingNotice(event.Listener):
-    """Measures how long functions of slotwise are compiled, and prints the notice once.
-
-    A timer prints it, because a single function may take much longer than `MIN_SECONDS`.
-    """
-
-    def __init__(
-        self, stream: TextIO | None = None, timer: Callable[..., Timer] = threading.Timer
-    ) -> None:
-        self.is_wanted = True
-        self._stream, self._new_timer = stream, timer
-        self._depth, self._started, self._seconds = 0, 0.0, 0.0
-        self._timer: Timer | None = None
-
-    def on_start(self, happened: event.Event) -> None:
-        """Note that a function is being compiled."""
-        if _counts(happened):
-            if self._depth == 0:
-                self._started = time.perf_counter()
-                if self.is_wanted:
-                    left = max(0.0, MIN_SECONDS - self._seconds)
-                    self._timer = self._new_timer(left, self._say)
-                    self._timer.daemon = True
-                    self._timer.start()
-            self._depth += 1
-
-    def on_end(self, happened: event.Event) -> None:
-        """Note that a function is compiled."""
-        if _counts(happened) and self._depth:
-            self._depth -= 1
-            if self._depth == 0:
-                self._seconds += time.perf_counter() - self._started
-                if self._timer is not None:
-                    self._timer.cancel()
-                if self._seconds > MIN_SECONDS:
-                    self._say()
-
-    def _say(self) -> None:
-        if self.is_wanted:
-            self.is_wanted = False
-            print_notice(NOTICE, self._stream)
-
-
-def _counts(happened: event.Event) -> bool:
-    return _is_own(happened.data["dispatcher"].py_func)
-
-
-def _is_own(function: object) -> bool:
-    """Return whether a function is slotwise's own."""
-    return str(getattr(function, "__module__", "")).startswith("slotwise.")
-
-
-NOTICES = CompilingNotice()
 event.register("numba:compile", NOTICES)
