@@ -162,7 +162,7 @@ def test_a_flood_over_http_leaves_a_bounded_trace(server: BackgroundServer) -> N
     # Words that nobody knows are one visitor to the policy: few pages, and few texts of them.
     assert len(installed._pages) <= 8
     texts = server.context.page_writer._texts["flood"]
-    assert len(texts.shown) <= 8 * len(links) * 2
+    assert len(texts.text_of) <= 8 * len(links) * 2
 
 
 @pytest.mark.parametrize("word", HOSTILE)
