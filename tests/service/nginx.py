@@ -38,7 +38,7 @@ http {{
             proxy_set_header Host $host;
             proxy_connect_timeout 5s;
             proxy_read_timeout {read_timeout_s}s;
-            proxy_next_upstream error timeout http_503 non_idempotent;
+            proxy_next_upstream error timeout non_idempotent;
         }}
     }}
 }}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ from tests.service import replica_crashes
 from tests.service.conftest import http, until
 from tests.service.crash_harness import Server, client_of
 from tests.service.nginx import client_through, nginx_before
-from tests.service.private_postgresql import PrivatePostgresql, account
+from tests.service.private_postgresql import PrivatePostgresql, account, private_postgresql
 from tests.service.test_replicas import fill, knows_pool, views_at
 from tests.system_programs import system_program
 
@@ -121,3 +122,32 @@ def test_two_replicas_behind_nginx_survive_the_loss_of_one(postgresql: PrivatePo
     store = PostgresqlStore(address)
     assert verify(store).mismatches == ()
     store.close()
+
+
+@pytest.mark.system
+def test_pages_are_answered_behind_nginx_while_the_database_is_away() -> None:
+    with private_postgresql() as database:
+        address = database.new_database()
+        settings = Settings(port=0, store=address, fold_every_s=0.05)
+        with (
+            BackgroundServer(settings) as first,
+            BackgroundServer(settings) as second,
+            http(first.url, first.admin_key) as one,
+            nginx_before([first.url, second.url]) as socket,
+            client_through(socket, first.admin_key) as shop,
+        ):
+            fill(one)
+            until(lambda: knows_pool(second))
+            page = shop.post("/v1/pools/home/decide").json()
+            click = {"decision_id": page["decision_id"], "link_id": page["links"][0]["link_id"]}
+            database.stop(signal.SIGQUIT)
+            for _ in range(4):  # both replicas refuse, and nginx must not call them dead
+                answer = shop.post("/v1/events", json={"type": "click", **click})
+                assert answer.status_code == 503
+                assert shop.post("/v1/pools/home/decide").status_code == 200
+            database.start()
+
+            def is_stored() -> bool:
+                return shop.post("/v1/events", json={"type": "click", **click}).status_code == 200
+
+            until(is_stored)
