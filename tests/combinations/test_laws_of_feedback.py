@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from tests.combinations.shop_play import (
     FEATURES,
     SLOTS,
     Shop,
+    a_visitor,
     click_by_click,
     in_one_call,
     mean_of,
@@ -56,12 +58,14 @@ def played_floor(
     return mean_of(shop.click_rate, pages) / floor, mean_of(shop.worth, pages)
 
 
-def play_pinned_pages(selector: Selector[int], report: Any, n_pages: int) -> None:
+def play_pinned_pages(
+    selector: Selector[int], report: Any, n_pages: int, features: Any = MappingProxyType({})
+) -> None:
     """Show pages that do not depend on the policy: pins fill them, and `shown` fixes the order."""
     rng = np.random.default_rng(2)
     for _ in range(n_pages):
         shown = rng.permutation(6)[:3].tolist()
-        page = selector.select(pin=shown)
+        page = selector.select(visitor=a_visitor(features, rng), pin=shown)
         selector.update(page, shown=shown)
         clicks = [link for link in shown if rng.random() < 0.5]
         report(selector, page, clicks, dict.fromkeys(clicks, 0.5))
@@ -103,6 +107,39 @@ def test_a_page_settled_click_by_click_leaves_the_knowledge_of_one_call(
         known.append(selector.knowledge().arrays)
     for name in known[0].keys() - ordered(policy):
         np.testing.assert_allclose(known[0][name], known[1][name], rtol=1e-12, err_msg=name)
+
+
+@pytest.mark.parametrize("slots", SLOTS)
+@pytest.mark.parametrize("kind", [kind for kind in FEATURES if FEATURES[kind]])
+def test_a_page_settled_click_by_click_leaves_the_regression_of_one_call(
+    kind: str, slots: str
+) -> None:
+    known = knowledge_of_both(FEATURES[kind], slots)
+    assert known[0]["has_pairs"] == 1.0
+    for name, array in known[0].items():
+        np.testing.assert_allclose(array, known[1][name], rtol=1e-9, atol=1e-12, err_msg=name)
+
+
+@pytest.mark.parametrize("slots", SLOTS)
+def test_clicks_one_at_a_time_teach_many_values_nearly_the_same(slots: str) -> None:
+    """Effects that are learned independently weaken an outcome by what is known when it comes."""
+    known = knowledge_of_both({"country": str, "town": str}, slots)
+    assert known[0]["has_pairs"] == 0.0
+    for name in ("information", "tilt"):
+        largest = float(np.abs(known[0][name]).max())
+        np.testing.assert_allclose(known[0][name], known[1][name], atol=0.05 * largest)
+
+
+def knowledge_of_both(features: Any, slots: str) -> list[Any]:
+    """Return what is known after the same pages in one call each and click by click."""
+    known = []
+    for report in (in_one_call, click_by_click):
+        selector: Selector[int] = Selector(
+            *(range(6), 3), seed=1, click_floor=0.9, features=features, slot_weights=SLOTS[slots]
+        )
+        play_pinned_pages(selector, report, 40, features)
+        known.append(selector.knowledge().arrays)
+    return known
 
 
 @pytest.mark.parametrize(

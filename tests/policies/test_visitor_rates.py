@@ -24,7 +24,7 @@ from slotwise.policies.link_regression import (
     pair,
     solve_link,
 )
-from slotwise.policies.visitor_rates import has_few_pairs
+from slotwise.policies.visitor_rates import pairs_fit
 from slotwise.problem import Problem
 from slotwise.selection import dense_probabilities, draw_page
 from slotwise.simulation.engine import play_run
@@ -214,14 +214,14 @@ def test_pairs_of_values_are_stored_where_they_are_few() -> None:
     few: Any = PacedBayes().start(PROBLEM).visitors
     assert few.layout.has_pairs
     many = Problem(10_000, 10, features=features_of((31, 32)))
-    assert not has_few_pairs(many)
+    assert not pairs_fit(many)
     wide: Any = PacedBayes().start(many).visitors
     assert not wide.layout.has_pairs
-    assert has_few_pairs(Problem(6_000, 10, features=features_of((64,))))
-    assert not has_few_pairs(
+    assert pairs_fit(Problem(6_000, 10, features=features_of((64,))))
+    assert not pairs_fit(
         Problem(10_000, 10, features=features_of((24,)))
     )  # a page would take too long
-    assert has_few_pairs(Problem(100, 10, features=features_of((3, 32, 3, 5))))
+    assert pairs_fit(Problem(100, 10, features=features_of((3, 32, 3, 5))))
 
 
 @pytest.mark.parametrize("policy", [PacedBayes(), Wide()])

@@ -18,6 +18,7 @@ and `visitor_rates`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -174,6 +175,17 @@ def prior_variance(link: LinkEvidence, place: int) -> float:
 
 
 @inner
+def logit_of(link: LinkEvidence, visitor: Visitor) -> tuple[float, float]:
+    """Return mean and variance of a link's logit for a visitor in a layout without pairs."""
+    mean, variance = parameter(link, 0)
+    for k in range(len(visitor)):
+        effect, its_variance = parameter(link, 1 + visitor[k])
+        mean += effect
+        variance += its_variance
+    return mean, variance
+
+
+@inner
 def add_independent(link: LinkEvidence, visitor: Visitor, weight: float, shift: float) -> None:
     """Add views of a link by one visitor, with parameters assumed to be independent.
 
@@ -187,18 +199,29 @@ def add_independent(link: LinkEvidence, visitor: Visitor, weight: float, shift: 
     So uncertainty of the others weakens what is learned, and a surprising outcome is divided among
     all in proportion to their variances.
     """
-    mean, spread = parameter(link, 0)
-    all_mean, all_spread = mean, spread
-    for k in range(len(visitor)):
-        one, its_spread = parameter(link, 1 + visitor[k])
-        all_mean += one
-        all_spread += its_spread
+    all_mean, all_spread = logit_of(link, visitor)
     for k in range(-1, len(visitor)):
         place = 0 if k < 0 else 1 + visitor[k]
         mean, spread = parameter(link, place)
         scale = 1.0 / (1.0 + weight * max(0.0, all_spread - spread))
         link.information[place] += scale * weight
         link.tilt[place] += scale * (shift - weight * (all_mean - mean))
+
+
+@inner
+def add_outcome(link: LinkEvidence, visitor: Visitor, outcome: float) -> None:
+    """Add outcomes of views that `add_independent` has added before.
+
+    They are weakened as one such view is at the present estimate: at full strength they would
+    outweigh their views.
+    """
+    logit, all_spread = logit_of(link, visitor)
+    rate = 1.0 / (1.0 + math.exp(-logit))
+    weight = rate * (1.0 - rate)
+    for k in range(-1, len(visitor)):
+        place = 0 if k < 0 else 1 + visitor[k]
+        _, spread = parameter(link, place)
+        link.tilt[place] += outcome / (1.0 + weight * max(0.0, all_spread - spread))
 
 
 @inner
@@ -336,10 +359,7 @@ def mean_logit(link: LinkEvidence, visitor: Visitor, solution: PosteriorSolution
     """Return the posterior mean of a link's logit for a visitor, without any covariances."""
     layout = link.layout
     if not layout.has_pairs:
-        logit, _ = parameter(link, 0)
-        for k in range(len(visitor)):
-            effect, _ = parameter(link, 1 + visitor[k])
-            logit += effect
+        logit, _ = logit_of(link, visitor)
         return logit
     _set_up(link, solution)
     small, rest, mean = solution.small, layout.rest, solution.mean

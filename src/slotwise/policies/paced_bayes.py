@@ -109,12 +109,12 @@ from slotwise.policies.visitor_rates import (
     count_open_trials,
     expected_for_floor,
     fit_effects,
-    has_few_pairs,
     is_fit_due,
     known_by_link,
     known_part,
     merged_value,
     new_visitor_rates,
+    pairs_fit,
     rate_for,
     refresh_amount,
     refresh_tables,
@@ -666,7 +666,7 @@ class PacedBayes(Policy):
 
     def start(self, problem: Problem) -> PacedBayesState:
         """Return a state that has only the prior."""
-        return self._start(problem, has_few_pairs(problem))
+        return self._start(problem, pairs_fit(problem))
 
     def _start(self, problem: Problem, has_pairs: bool) -> PacedBayesState:
         require_no_rate_floors(self.name, problem)

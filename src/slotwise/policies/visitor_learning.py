@@ -11,7 +11,13 @@ import math
 
 from slotwise.compile import inner
 from slotwise.policies.link_rates import SINGLE
-from slotwise.policies.link_regression import add_independent, add_trials, logit_for, mean_logit
+from slotwise.policies.link_regression import (
+    add_independent,
+    add_outcome,
+    add_trials,
+    logit_for,
+    mean_logit,
+)
 from slotwise.policies.open_views import belongs
 from slotwise.policies.policy import Floats, Links, Visitor
 from slotwise.policies.visitor_rates import (
@@ -24,6 +30,9 @@ from slotwise.policies.visitor_rates import (
     refresh_parameter,
     solve_posterior,
 )
+
+ROUNDING = 1e-9
+"""Fewer waiting views than this are a rounding error of slot weights."""
 
 
 @inner
@@ -47,11 +56,16 @@ def _match(
 ) -> float:
     """Store outcomes of a level until the next level settles; return those for which it has.
 
-    `waiting` has negative views if the next level settled first.
+    `waiting` has negative views if the next level settled first. A further outcome, of a view that
+    was counted before, waits while any view of the link does.
     """
     waiting = visitors.waiting
-    ahead = max(0.0, -waiting[VIEWED, level, link])
-    settled = outcome if n_views <= ahead else outcome * ahead / n_views
+    waits = waiting[VIEWED, level, link]
+    if n_views > 0.0:
+        ahead = max(0.0, -waits)
+        settled = outcome if n_views <= ahead else outcome * ahead / n_views
+    else:
+        settled = outcome if waits <= ROUNDING else 0.0
     waiting[VIEWED, level, link] += n_views
     waiting[PASSED, level, link] += outcome - settled
     return settled
@@ -117,7 +131,10 @@ def _learn_outcomes(
         weight = expected * (1.0 - rate)
         tilt += weight * logit - expected
     if not visitors.layout.has_pairs:
-        add_independent(evidence, visitor, weight, tilt)
+        if trials > 0.0:
+            add_independent(evidence, visitor, weight, tilt)
+        else:
+            add_outcome(evidence, visitor, outcome)
         if not visitors.is_stale[level, link]:  # few parameters have changed
             refresh_parameter(visitors, level, link, 0)
             for k in range(len(visitor)):

@@ -143,7 +143,7 @@ KNOWN = (
 """Names of the saved parts."""
 
 
-def has_few_pairs(problem: Problem) -> bool:
+def pairs_fit(problem: Problem) -> bool:
     """Return whether features have few enough values to store an entry for every pair of them."""
     sizes, n_links = problem.feature_sizes, problem.n_links
     n_added = n_links * (1 + len(sizes)) * (2 + len(sizes)) // 2
