@@ -189,6 +189,7 @@ NOT_DECIDING = {
     "slotwise.compile.background": "where a function is compiled",
     "slotwise.compile.cache": "where machine code is stored",
     "slotwise.compile.fingerprint": "under which digest",
+    "slotwise.compile.notice": "what is said of compiling",
     "slotwise.compile.switch": "when a function is compiled",
     "slotwise.environments": "names of others",
     "slotwise.errors": "texts",

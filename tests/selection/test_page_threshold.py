@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from slotwise.compile import compiled_first, hot
 from slotwise.compile.decorators import LANES, WORD
-from slotwise.selection import page_search
-from slotwise.selection.page_search import find_threshold
-from slotwise.selection.passes import neighbours
+from slotwise.selection import passes as passes_module
+from slotwise.selection.passes import find_threshold, neighbours
 
 pytestmark = pytest.mark.compiled
 
@@ -86,7 +85,7 @@ def test_no_spread_of_scores_takes_a_pass_for_every_link(
         passes.append(bound)
         return neighbours(scores, n_blocks, bound)
 
-    monkeypatch.setattr(page_search, "neighbours", counted)
+    monkeypatch.setattr(passes_module, "neighbours", counted)
     plain: Any = find_threshold
     plain = getattr(plain, "py_func", plain)
     most = 0

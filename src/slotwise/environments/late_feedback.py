@@ -16,6 +16,7 @@ class LateFeedback(Environment):
     With a `spread` above 0 the delays of page views differ: each is drawn evenly from those that
     are shorter and longer by at most this share.
 
+    >>> from slotwise.environments import BernoulliLinks
     >>> late = LateFeedback(BernoulliLinks([0.2], [0.5]), click_delay=10, revenue_delay=500)
     >>> late.delays
     (10, 500)

@@ -19,10 +19,13 @@ from numpy.typing import NDArray
 from slotwise.compile import inner, int64
 from slotwise.policies.policy import Floats, Links
 from slotwise.selection.mix import N_SURE, N_TIED, TIED_SLOTS, Mix
-from slotwise.selection.page_search import BLOCK, N_CANDIDATES, Search
+from slotwise.selection.page_search import N_CANDIDATES, Search
 
 LEAST_POOL = 2_000
 """In smaller pools listing the links that tie costs less than caching them."""
+
+BLOCK = int64(64)
+"""Links that are counted in one vectorised block."""
 
 
 class TiedGroup(NamedTuple):

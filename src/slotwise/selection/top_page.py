@@ -38,11 +38,11 @@ from slotwise.selection.page_search import (
     Entries,
     Objective,
     Search as Search,  # policies use it, too
-    find_threshold,
     new_search as new_search,
     put_best_first,
 )
 from slotwise.selection.passes import (
+    find_threshold,
     list_at_least,
     neighbours,
     page_sums,
