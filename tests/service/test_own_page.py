@@ -16,8 +16,8 @@ from slotwise.service.counting.counters import SHARE_UNIT
 from slotwise.service.learning.promise_progress import PromiseProgress, compare_own_page
 from slotwise.service.pool_version import PromiseState, group_shares
 from slotwise.service.records import DecisionRecord, Event, Pin, PoolRule
+from slotwise.service.reporting.counts_since_start import OutcomesSinceStart
 from slotwise.service.reporting.overview import draw_pool
-from slotwise.service.reporting.report_records import OutcomesSinceStart
 from slotwise.service.service import Service
 from slotwise.service.storage.sql_reads import StoreReader
 from tests.service.conftest import OpenService

@@ -19,8 +19,8 @@ from slotwise.service.records import (
     PoolRule,
     to_time,
 )
+from slotwise.service.reporting.counts_since_start import OutcomesSinceStart
 from slotwise.service.reporting.overview import draw_pool
-from slotwise.service.reporting.report_records import OutcomesSinceStart
 from slotwise.service.service import Service
 from slotwise.service.storage.move_store import move_store
 from slotwise.service.storage.sqlite import SqliteStore

@@ -17,9 +17,9 @@ from slotwise.features import Features
 from slotwise.service.deciding.page_mix import MAX_CACHED
 from slotwise.service.records import SECOND_US, ClickEvent, ConversionEvent, DecisionRecord, Pin
 from slotwise.service.refusals import Conflict
+from slotwise.service.reporting.counts_since_start import OutcomesSinceStart
 from slotwise.service.reporting.overview import draw_pool
 from slotwise.service.reporting.page_view_files import log_file
-from slotwise.service.reporting.report_records import OutcomesSinceStart
 from slotwise.service.service import Service
 from slotwise.service.settings import ServiceOptions
 from slotwise.service.storage.sqlite import SqliteStore

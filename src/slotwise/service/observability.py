@@ -16,7 +16,7 @@ from prometheus_client.core import (
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from slotwise.service.reporting.report_records import Health
+from slotwise.service.reporting.health import Health
 
 METRICS: dict[str, str] = {
     "slotwise_requests_total": "Requests answered, by operation and status",

@@ -38,7 +38,7 @@ from slotwise.service.learning.publisher import Publisher
 from slotwise.service.pool_directory import PoolDirectory
 from slotwise.service.pool_notes import Notes
 from slotwise.service.refusals import StoreUnavailable
-from slotwise.service.reporting.report_records import Health, PoolHealth
+from slotwise.service.reporting.health import Health, PoolHealth
 from slotwise.service.reporting.reporter import Reporter
 from slotwise.service.settings import ServiceOptions
 from slotwise.service.storage.contract import Store

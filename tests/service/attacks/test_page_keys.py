@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from slotwise.cli.main import main
 from slotwise.service.records import SECOND_US, ClickEvent, KeyRecord, to_time
-from slotwise.service.reporting.report_records import PageProblems
+from slotwise.service.reporting.counts_since_start import PageProblems
 from slotwise.service.server import BackgroundServer
 from slotwise.service.service import Service
 from slotwise.service.storage.sqlite import SqliteStore

@@ -23,8 +23,8 @@ from slotwise.service.learning import early_feedback, version_pages
 from slotwise.service.learning.early_feedback import AGES_S, EarlyFeedback, outcomes_by_age
 from slotwise.service.pool import Pool
 from slotwise.service.records import SECOND_US
+from slotwise.service.reporting.counts_since_start import OutcomesSinceStart
 from slotwise.service.reporting.overview import draw_pool
-from slotwise.service.reporting.report_records import OutcomesSinceStart
 from slotwise.service.service import Service
 from tests.service.conftest import OpenService
 from tests.service.rows import MAX_REVENUE, T0, click, conversion, decision, link, pool, seconds

@@ -16,9 +16,9 @@ from slotwise.service.alert_conditions import alerts_of
 from slotwise.service.learning.pool_player import decode_state, encode_state
 from slotwise.service.learning.pool_run import NEW_SETTINGS
 from slotwise.service.records import SECOND_US, ClickEvent
+from slotwise.service.reporting.counts_since_start import OutcomesSinceStart
 from slotwise.service.reporting.overview import draw_pool
 from slotwise.service.reporting.pool_report import describe_trouble
-from slotwise.service.reporting.report_records import OutcomesSinceStart
 from slotwise.service.service import Service
 from slotwise.service.settings import ServiceOptions
 from slotwise.service.storage.maintenance import purge

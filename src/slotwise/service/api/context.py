@@ -24,8 +24,8 @@ from slotwise.service.logs import ServiceLog
 from slotwise.service.observability import ServiceMetrics
 from slotwise.service.planning import Planner
 from slotwise.service.records import KeyRecord
+from slotwise.service.reporting.counts_since_start import OutcomesSinceStart
 from slotwise.service.reporting.overview import DashboardPool
-from slotwise.service.reporting.report_records import OutcomesSinceStart
 from slotwise.service.reporting.reporter import ReportCache
 from slotwise.service.service import Service
 from slotwise.service.settings import Settings

@@ -8,7 +8,7 @@ posterior rates of the policy follow within seconds. Two shares of the latest ho
 - clicks of learned views, link by link: those above `MAX_SHARE` of the link's are stored as invalid
 
 One network can therefore reduce a link's click rate to 4/5 of its value at most, and raise it to
-5/4, apart from `MIN_VIEWS` and `MIN_CLICKS`. Used by `api`, `report_records` and `overview`.
+5/4, apart from `MIN_VIEWS` and `MIN_CLICKS`. Used by `api`, `counts_since_start` and `overview`.
 """
 
 from __future__ import annotations

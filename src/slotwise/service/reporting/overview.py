@@ -21,6 +21,8 @@ from slotwise.service.records import (
     PoolSettings,
     to_time,
 )
+from slotwise.service.reporting.counts_since_start import OutcomesSinceStart, PageProblem
+from slotwise.service.reporting.health import Health
 from slotwise.service.reporting.link_table import LinkTable
 from slotwise.service.reporting.network_shares import BusiestNetwork
 from slotwise.service.reporting.pool_report import (
@@ -33,10 +35,7 @@ from slotwise.service.reporting.report_records import (
     FrontierPoint,
     FrontierReport,
     GroupReport,
-    Health,
-    OutcomesSinceStart,
     OwnPageReport,
-    PageProblem,
     PoolReport,
     RateReport,
     RuleStatus,

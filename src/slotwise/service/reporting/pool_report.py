@@ -31,13 +31,13 @@ from slotwise.service.deciding.page_request import NO_CONSTRAINTS
 from slotwise.service.pool import has_slot_weights, slots_of_pool
 from slotwise.service.records import DAY_US, SECOND_US, FloorState, PoolSettings
 from slotwise.service.refusals import describe_unreadable
+from slotwise.service.reporting.health import Health
 from slotwise.service.reporting.own_page_report import report_own_page
 from slotwise.service.reporting.report_records import (
     Explanation,
     FrontierPoint,
     FrontierReport,
     GroupReport,
-    Health,
     LinkStatistics,
     PoolReport,
     RateReport,

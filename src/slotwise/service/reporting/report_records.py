@@ -1,31 +1,21 @@
 """The records of the service's reports.
 
-Used by most of `reporting`, and by `alert_conditions`, `api`, `observability` and `service`.
+Used by most of `reporting`, and by `alert_conditions` and `api`.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
 from datetime import datetime
-from threading import Lock
 from typing import Literal
 
 import msgspec
 
-from slotwise.service.clock import MAX_STEP_US
-from slotwise.service.pool_version import SegmentFloor
 from slotwise.service.records import (
-    AdjustmentEvent,
     DecisionRecord,
-    Event,
     FloorState,
-    FloorStatus,
-    Outcome,
     OutcomeName,
     PageGroup,
 )
-from slotwise.service.reporting.network_shares import NetworkShares
 
 
 class RateReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -330,181 +320,3 @@ class RoundRow(msgspec.Struct, frozen=True, gc=False):
     """Chosen links, the own page, or random links."""
     group_probability: float
     """The probability of the group; 0 for pages of earlier releases."""
-
-
-class PoolHealth(msgspec.Struct, frozen=True, kw_only=True):
-    """How fresh a pool's version is."""
-
-    pool_id: str
-    policy_version: int
-    published_us: int
-    floor_status: FloorStatus
-    fallback: str
-    """Why all pages of the pool are its own page, or empty."""
-    n_failures: int
-    """How often learning or publishing the pool failed since the service started."""
-    failure: str
-    """What failed at the last attempt, or empty."""
-    learned_us: int
-    """When learning last succeeded; 0 before the first time."""
-    unreadable: str = ""
-    """Why what the pool has learned cannot be read, or empty."""
-    segment_floors: tuple[SegmentFloor, ...] = ()
-
-
-class Health(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether the service can do its work."""
-
-    ready: bool
-    """Versions are loaded and their policies compiled: `decide` answers with their pages."""
-    store_available: bool
-    """Feedback is taken."""
-    is_learner: bool
-    """Whether this process learns; one of several replicas does."""
-    n_waiting: int
-    """Writes that wait for their commit."""
-    n_lost_decisions: int
-    """Decisions dropped while the store was unavailable and the queue was full."""
-    n_lost_clicks: int
-    """Clicks on links dropped then; the views that may have had them are not learned."""
-    closed_until_us: int
-    clock_jump_us: int
-    """How far the system's time of day jumped ahead of the service's clock; 0 when they agree."""
-    store_ahead_us: int
-    """How far the latest time in the store is in the future: feedback until then is late."""
-    pools: tuple[PoolHealth, ...]
-
-    @property
-    def detail(self) -> str:
-        """A sentence on pools whose state cannot be read, without their names; usually empty."""
-        n_pools = sum(bool(pool.unreadable) for pool in self.pools)
-        if not n_pools:
-            return ""
-        return (
-            f"What {n_pools} of {len(self.pools)} pools have learned cannot be read: they show "
-            "their last versions, and what is stored stays as it is. The dashboard and the log "
-            "name them and say what to do."
-        )
-
-    @property
-    def is_learning(self) -> bool:
-        """Whether every pool is learned and the clocks agree."""
-        return not (
-            self.clock_jump_us
-            or self.store_ahead_us > MAX_STEP_US
-            or any(pool.failure for pool in self.pools)
-        )
-
-
-# A page is not stored if its host is not allowed, its key is wrong, its pool does not exist or its
-# visitor is a crawler: without these counts a team would only see that nothing arrives.
-
-
-Kind = Literal[
-    "refused-host",
-    "refused-key",
-    "unknown-pool",
-    "refused-visitor",
-    "ignored-visitor",
-    "one-network",
-]
-_MAX_NAMES = 100
-"""Names of one kind that are counted at the same time."""
-_SHOWN = 3
-"""Names of one kind that are shown."""
-
-
-class PageProblem(msgspec.Struct, frozen=True):
-    """One reason why pages were not filled or views not counted."""
-
-    kind: Kind
-    name: str
-    """The host, the pool, or why a visitor was refused or ignored."""
-    n: int
-
-
-class PageProblems:
-    """Counts problems by pool; the names of pools that do not exist are shown with every pool.
-
-    Anyone can send pages from any host without a key, so no kind of problem displaces another, and
-    names that were seen once are evicted before names that were seen again.
-
-    >>> problems = PageProblems()
-    >>> problems.note("refused-host", "home", "old.shop.example")
-    >>> problems.of("home")
-    (PageProblem(kind='refused-host', name='old.shop.example', n=1),)
-    """
-
-    def __init__(self) -> None:
-        self._counts: dict[Kind, Counter[tuple[str, str]]] = {}
-
-    def note(self, kind: Kind, pool_id: str, name: str) -> None:
-        """Count one request; if there are too many names, each count is reduced by one."""
-        counts = self._counts.setdefault(kind, Counter())
-        found = ("" if kind == "unknown-pool" else pool_id, name[:255])
-        if found in counts or len(counts) < _MAX_NAMES:
-            counts[found] += 1
-        else:
-            self._counts[kind] = Counter({one: n - 1 for one, n in counts.items() if n > 1})
-
-    def of(self, pool_id: str) -> tuple[PageProblem, ...]:
-        """Return the problems of a pool, the most frequent names of each kind first."""
-        found: list[PageProblem] = []
-        for kind, counts in list(self._counts.items()):
-            about = Counter({name: n for (of, name), n in counts.items() if of in ("", pool_id)})
-            found += [PageProblem(kind, *one) for one in about.most_common(_SHOWN)]
-        return tuple(sorted(found, key=lambda problem: -problem.n))
-
-
-# A duplicate changes no row of the store, so it is counted in memory. The pool of a duplicate is
-# looked up in the store when the count is read, not while the event is answered.
-
-
-MAX_NAMED = 10_000
-"""Decisions of duplicates stored until their pool is looked up; further ones are not counted."""
-
-
-class OutcomesSinceStart:
-    """Counts duplicates by pool, and refusals over all pools.
-
-    >>> from slotwise.service.records import ClickEvent
-    >>> outcomes = OutcomesSinceStart(started_us=0)
-    >>> click = ClickEvent(decision_id="d1", link_id="l1")
-    >>> for _ in range(2):
-    ...     outcomes.note(click, Outcome(outcome="duplicate"))
-    >>> outcomes.duplicates("home", {"d1": "home"}.get)
-    2
-    """
-
-    def __init__(self, started_us: int) -> None:
-        self.started_us = started_us
-        self.refused = 0
-        """Events that break a rule or cannot be read."""
-        self.pages = PageProblems()
-        self.networks = NetworkShares()
-        self._lock = Lock()
-        self._unplaced: Counter[str] = Counter()
-        self._by_pool: Counter[str] = Counter()
-
-    def note(self, event: Event, outcome: Outcome) -> None:
-        """Count an event that was answered."""
-        if outcome.outcome == "rejected":
-            self.refused += 1
-        elif outcome.outcome == "duplicate" and not isinstance(event, AdjustmentEvent):
-            with self._lock:
-                known = event.decision_id in self._unplaced
-                if known or len(self._unplaced) < MAX_NAMED:
-                    self._unplaced[event.decision_id] += 1
-
-    def duplicates(self, pool_id: str, pool_of: Callable[[str], str | None]) -> int:
-        """Count the duplicate clicks and sales of a pool; `pool_of` finds a decision's pool."""
-        with self._lock:
-            unplaced, self._unplaced = self._unplaced, Counter()
-        placed: Counter[str] = Counter()
-        for decision_id, n_events in unplaced.items():
-            found = pool_of(decision_id)
-            if found is not None:
-                placed[found] += n_events
-        with self._lock:
-            self._by_pool += placed
-            return self._by_pool[pool_id]

@@ -30,6 +30,7 @@ from slotwise.service.records import (
 )
 from slotwise.service.reporting import pool_report
 from slotwise.service.reporting.decision_report import report_decision, round_row, settings_at
+from slotwise.service.reporting.health import Health
 from slotwise.service.reporting.own_page_report import forecast_share
 from slotwise.service.reporting.page_view_files import log_file
 from slotwise.service.reporting.pool_report import (
@@ -44,7 +45,6 @@ from slotwise.service.reporting.report_records import (
     Explanation,
     FrontierReport,
     GroupReport,
-    Health,
     PoolReport,
     RateReport,
     RoundRow,
