@@ -1,6 +1,8 @@
-"""The records of the service's reports.
+"""What the reports on a pool, its links, its rules and its decisions contain, as records.
 
-Used by most of `reporting`, and by `alert_conditions` and `api`.
+The other files of `reporting` make these records, and `api` derives the answers of HTTP from them.
+Times `_us` are microseconds since the epoch, and amounts `_micros` are millionths of a unit of the
+currency. Used by most of `reporting`, and by `alert_conditions` and `api`.
 """
 
 from __future__ import annotations
@@ -38,12 +40,13 @@ class LinkStatistics(msgspec.Struct, frozen=True, kw_only=True):
     """Views whose click window has closed."""
     clicks: int
     revenue_views: int
-    """Views whose windows have both closed."""
+    """Views whose click window and revenue window have both closed."""
     revenue_micros: int
     """Learned revenue: summed over views, each clipped to [0, `max_revenue_micros`]."""
     late_clicks: int
+    """Clicks received after the click window: reported, not learned."""
     late_revenue_micros: int
-    """Revenue received after the window, less late refunds: reported, not learned."""
+    """Revenue received after the revenue window, less late refunds: reported, not learned."""
     click_rate: RateReport
     revenue_per_view_micros: RateReport
 
@@ -56,6 +59,7 @@ class GroupReport(msgspec.Struct, frozen=True, kw_only=True):
     """Page views whose click window has closed."""
     clicks_per_view: RateReport
     revenue_views: int
+    """Page views whose click window and revenue window have both closed."""
     revenue_per_view_micros: RateReport
 
 
@@ -68,9 +72,9 @@ class SegmentFloorReport(msgspec.Struct, frozen=True, kw_only=True):
     delivered_views: int
     """Page views of these visitors that settled since their floor was set, without the holdout."""
     clicks_delivered: RateReport | None
-    """Clicks per page view among them, by which the floor is judged; None without views."""
+    """Clicks per page view of `delivered_views`, by which the floor is judged; None without any."""
     shadow_price_micros: int
-    """The cost of one more click of these visitors, in addition to that of others."""
+    """The cost of one more click of these visitors, in addition to that of the floor for all."""
 
 
 class SegmentFloorSet(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,9 +99,11 @@ class GoalStatus(msgspec.Struct, frozen=True, kw_only=True):
     forecast: int
     """The forecast for the date, with the pages of the present version and the usual traffic."""
     hard: bool = False
+    """Whether the budget reserves clicks that open views may still get, so it is never exceeded."""
     amount_micros: int = 0
+    """The budget in money; 0 if it is a number of clicks, and for a goal."""
     cost_per_click_micros: int = 0
-    """Both for a budget of money, which pays for clicks at a price each; 0 for any other."""
+    """What the budget pays for a click; 0 likewise."""
 
 
 class RuleStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,11 +120,11 @@ class RuleStatus(msgspec.Struct, frozen=True, kw_only=True):
     n_links: int
     """Its links that may be shown at present."""
     slots_now: float
-    """Slots that its links have on a page of the present version."""
+    """Expected number of slots that its links have on a page of the present version."""
     slots_delivered: float
-    """Their average number of slots on the pages since then."""
+    """Average number of slots that its links had on the pages since `since`."""
     page_views: int
-    """Page views over which this average is taken."""
+    """Page views over which the average `slots_delivered` is taken."""
     price_micros: int
     """The additional revenue per page view if the rule were one slot looser, at the margin."""
     cost_micros: int | None
@@ -135,8 +141,9 @@ class OwnPageReport(msgspec.Struct, frozen=True, kw_only=True):
 
     since: datetime
     chosen_share: float
-    """The share of chosen pages now."""
+    """The share of page views that get a chosen page now."""
     own_share: float
+    """The share of page views that get the own page now; random pages have the rest."""
     chosen_views: int
     own_views: int
     lift: RateReport | None
@@ -149,19 +156,19 @@ class OwnPageReport(msgspec.Struct, frozen=True, kw_only=True):
     given_up_micros: int
     """What own pages would have earned more as chosen pages, at the estimated lift."""
     keep: float | None
-    """The promise; None if nothing is promised."""
+    """The promised share of the revenue of the own page alone; None if nothing is promised."""
     kept: float | None
     """Revenue so far over what the own page alone would have earned; None until it is known."""
     reason: Literal["all", "evidence", "start", "stopped"] | None
-    """Why the share is as it is; None if nothing is promised."""
+    """Why `chosen_share` is what it is; None if nothing is promised."""
     misses_floor: bool
     """Whether the own page itself certainly misses the click floor."""
     missing_links: tuple[str, ...] = ()
     """Links of `own_page` that the pool does not have; they may be added later."""
     views_to_half: int | None = None
     views_to_all: int | None = None
-    """Expected further page views until half, and all, of the pages that may be chosen are; None
-    if that is not known or takes very long."""
+    """Expected further page views until half of the pages that may be chosen pages are chosen, and
+    until all of them are; None if that is not known or takes very long."""
 
 
 class PoolReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -178,7 +185,7 @@ class PoolReport(msgspec.Struct, frozen=True, kw_only=True):
     delivered_views: int
     """Page views that settled since the present floor was set, without the holdout's."""
     clicks_delivered: RateReport | None
-    """Clicks per page view among them, by which the floor is judged; None without views."""
+    """Clicks per page view of `delivered_views`, by which the floor is judged; None without any."""
     delivered_since_us: int
     """When the present floor was set."""
     shadow_price: float | None
@@ -189,13 +196,13 @@ class PoolReport(msgspec.Struct, frozen=True, kw_only=True):
     lift: RateReport | None
     """Revenue per view, policy over holdout, less 1; None if the holdout may earn nothing."""
     n_quarantined: int
-    """Events of all pools that wait for their decision."""
+    """Events of all pools that arrived before their decision and wait for it."""
     links: tuple[LinkStatistics, ...]
     segment_floors: tuple[SegmentFloorReport, ...] = ()
     """The state of each floor of a segment (`segment_floors`)."""
     lift_views_needed: int | None = None
     """Estimated further page views until the interval of `lift` excludes 0, if they are like those
-    so far; 0 if it already does, None if there is no basis."""
+    so far; 0 if it already does, None if the views so far allow no estimate."""
     rules: tuple[RuleStatus, ...] = ()
     comparison: OwnPageReport | None = None
     """The comparison with the own page; None if no page is an own page."""
@@ -209,6 +216,7 @@ class FrontierPoint(msgspec.Struct, frozen=True, kw_only=True):
     """As a share of `max_revenue_micros`."""
     revenue_micros: int
     shadow_price: float
+    """Revenue given up for one more click there, as a share of `max_revenue_micros`."""
 
 
 class FrontierReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -218,6 +226,7 @@ class FrontierReport(msgspec.Struct, frozen=True, kw_only=True):
     policy_version: int
     currency: str
     click_floor: float
+    """The present floor of the pool."""
     points: tuple[FrontierPoint, ...]
     n_kinds: int = 0
     """Kinds of visitors over which the curve is the average; 0 if all get the same pages."""
@@ -285,7 +294,7 @@ class DecisionReport(msgspec.Struct, frozen=True, kw_only=True):
     """The floors of segments that held for this visitor, in addition to the floor for all."""
     group: PageGroup = "chosen"
     group_probability: float = 0.0
-    """The probability of the group; 0 for pages of earlier releases."""
+    """The probability with which the page got this group; 0 for pages of earlier releases."""
 
 
 class RoundRow(msgspec.Struct, frozen=True, gc=False):
@@ -296,7 +305,9 @@ class RoundRow(msgspec.Struct, frozen=True, gc=False):
     policy: str
     policy_version: int
     holdout: bool
+    """Whether the page has random links, for comparison."""
     fallback: str
+    """Why the policy did not choose this page; empty if it did."""
     links: tuple[str, ...]
     propensities: tuple[float, ...]
     clicks: tuple[int, ...]
@@ -317,6 +328,6 @@ class RoundRow(msgspec.Struct, frozen=True, gc=False):
     random_order: bool
     """Whether the links were in random order; `links` are in the order of the slots."""
     group: str
-    """Chosen links, the own page, or random links."""
+    """A `PageGroup`: chosen links, the own page, or random links."""
     group_probability: float
-    """The probability of the group; 0 for pages of earlier releases."""
+    """The probability with which the page got this group; 0 for pages of earlier releases."""
