@@ -18,7 +18,7 @@ import msgspec
 from slotwise.service.records import AdjustmentEvent, Event, Outcome
 from slotwise.service.reporting.network_shares import NetworkShares
 
-Kind = Literal[
+_Kind = Literal[
     "refused-host",
     "refused-key",
     "unknown-pool",
@@ -30,14 +30,14 @@ _MAX_NAMES = 100
 """Names of one kind that are counted at the same time."""
 _SHOWN = 3
 """Names of one kind that are shown."""
-MAX_NAMED = 10_000
+MAX_UNPLACED = 10_000
 """Decisions of duplicates stored until their pool is looked up; further ones are not counted."""
 
 
 class PageProblem(msgspec.Struct, frozen=True):
     """One reason why pages were not filled or views not counted."""
 
-    kind: Kind
+    kind: _Kind
     name: str
     """The host, the pool, or why a visitor was refused or ignored."""
     n: int
@@ -56,28 +56,31 @@ class PageProblems:
     """
 
     def __init__(self) -> None:
-        self._counts: dict[Kind, Counter[tuple[str, str]]] = {}
+        self._counts: dict[_Kind, Counter[tuple[str, str]]] = {}
+        """By kind, the counts by pool and name; the pool is empty where it does not exist."""
 
-    def note(self, kind: Kind, pool_id: str, name: str) -> None:
+    def note(self, kind: _Kind, pool_id: str, name: str) -> None:
         """Count one request; if there are too many names, each count is reduced by one."""
         counts = self._counts.setdefault(kind, Counter())
-        found = ("" if kind == "unknown-pool" else pool_id, name[:255])
-        if found in counts or len(counts) < _MAX_NAMES:
-            counts[found] += 1
+        pool_and_name = ("" if kind == "unknown-pool" else pool_id, name[:255])
+        if pool_and_name in counts or len(counts) < _MAX_NAMES:
+            counts[pool_and_name] += 1
         else:
-            self._counts[kind] = Counter({one: n - 1 for one, n in counts.items() if n > 1})
+            self._counts[kind] = Counter({each: n - 1 for each, n in counts.items() if n > 1})
 
     def of(self, pool_id: str) -> tuple[PageProblem, ...]:
         """Return the problems of a pool, the most frequent names of each kind first."""
-        found: list[PageProblem] = []
+        problems: list[PageProblem] = []
         for kind, counts in list(self._counts.items()):
-            about = Counter({name: n for (of, name), n in counts.items() if of in ("", pool_id)})
-            found += [PageProblem(kind, *one) for one in about.most_common(_SHOWN)]
-        return tuple(sorted(found, key=lambda problem: -problem.n))
+            by_name = Counter(
+                {name: n for (pool, name), n in counts.items() if pool in ("", pool_id)}
+            )
+            problems += [PageProblem(kind, name, n) for name, n in by_name.most_common(_SHOWN)]
+        return tuple(sorted(problems, key=lambda problem: -problem.n))
 
 
 class OutcomesSinceStart:
-    """Counts duplicates by pool, and refusals over all pools.
+    """Counts duplicates by pool and refusals over all pools, and has the other counts.
 
     >>> from slotwise.service.records import ClickEvent
     >>> outcomes = OutcomesSinceStart(started_us=0)
@@ -96,6 +99,7 @@ class OutcomesSinceStart:
         self.networks = NetworkShares()
         self._lock = Lock()
         self._unplaced: Counter[str] = Counter()
+        """Duplicates by decision, until their pool is looked up."""
         self._by_pool: Counter[str] = Counter()
 
     def note(self, event: Event, outcome: Outcome) -> None:
@@ -104,8 +108,8 @@ class OutcomesSinceStart:
             self.refused += 1
         elif outcome.outcome == "duplicate" and not isinstance(event, AdjustmentEvent):
             with self._lock:
-                known = event.decision_id in self._unplaced
-                if known or len(self._unplaced) < MAX_NAMED:
+                is_counted = event.decision_id in self._unplaced
+                if is_counted or len(self._unplaced) < MAX_UNPLACED:
                     self._unplaced[event.decision_id] += 1
 
     def duplicates(self, pool_id: str, pool_of: Callable[[str], str | None]) -> int:
