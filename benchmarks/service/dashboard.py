@@ -25,6 +25,7 @@ from playwright.sync_api import BrowserContext, sync_playwright
 from benchmarks.service.measures import running_target
 from slotwise.policies import default_policy
 from slotwise.service.api.context import system_clock_us
+from slotwise.service.opening import open_service
 from slotwise.service.records import (
     DAY_US,
     ClickEvent,
@@ -33,7 +34,6 @@ from slotwise.service.records import (
     LinkRecord,
     PoolSettings,
 )
-from slotwise.service.server import open_service
 from slotwise.service.settings import Settings
 
 POOL = "10000-links"

@@ -22,7 +22,8 @@ from slotwise.cli.demo import picture, summary
 from slotwise.cli.main import main
 from slotwise.cli.serving import announce
 from slotwise.service.access.keys import new_key
-from slotwise.service.server import BackgroundServer, ServerStart, open_service
+from slotwise.service.opening import open_service
+from slotwise.service.server import BackgroundServer, ServerStart
 from slotwise.service.settings import Settings
 from tests.service.crash_harness import Server
 from tests.system_programs import system_program

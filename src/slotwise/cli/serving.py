@@ -22,10 +22,11 @@ from slotwise.selector.arguments import checked_share
 from slotwise.service.access.keys import SCOPES, new_key
 from slotwise.service.api.context import system_clock_us
 from slotwise.service.logs import start_logs
+from slotwise.service.opening import check_start, open_service
 from slotwise.service.pool import read_known_table
 from slotwise.service.records import Scope, to_time
 from slotwise.service.refusals import StoreInUse
-from slotwise.service.server import ServerStart, check_start, open_service, serve
+from slotwise.service.server import ServerStart, serve
 from slotwise.service.service import Service
 from slotwise.service.settings import Settings, load_settings, origin_of, setting_notes
 from slotwise.service.storage import public_address

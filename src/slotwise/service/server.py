@@ -9,10 +9,7 @@ import asyncio
 import contextlib
 import errno
 import gc
-import logging
-import os
 import resource
-import signal
 import socket
 import sys
 import threading
@@ -22,152 +19,18 @@ from typing import NamedTuple
 
 import uvicorn
 
-from slotwise.errors import InvalidConfig, SlotwiseError, UnsupportedState
-from slotwise.service.access.keys import click_secret, click_secrets, new_key
-from slotwise.service.access.tokens import TokenSigner
+from slotwise.errors import InvalidConfig, SlotwiseError
 from slotwise.service.api.alerts import make_watch
 from slotwise.service.api.app import App
 from slotwise.service.api.context import Operation, ServiceContext
 from slotwise.service.api.refused_requests import Refusals
 from slotwise.service.http.protocol import ConnectionLimits, HttpProtocol, protocol_with
+from slotwise.service.opening import make_first_keys, open_service
 from slotwise.service.refusals import StoreUnavailable
 from slotwise.service.service import Service
-from slotwise.service.settings import ServiceOptions, Settings, is_loopback
-from slotwise.service.storage import open_store, public_address
+from slotwise.service.settings import Settings, is_loopback
+from slotwise.service.stop_signals import StopSignals
 from slotwise.service.time_slice import SHORT_SLICE_NS, request_slice
-
-_log = logging.getLogger(__name__)
-
-
-def open_service(settings: Settings, write_beside: bool = False) -> Service:
-    """Open the store and the service over it; threads are not started yet."""
-    options = ServiceOptions(
-        fold_every_s=settings.fold_every_s,
-        max_links=settings.max_pool_links,
-        max_pools=settings.max_pools,
-        retention_days=settings.retention_days,
-        seed=settings.seed,
-    )
-    store = open_store(settings.store, settings.store_direct, write_beside)
-    try:
-        with store.reading() as reader:
-            moving_from, damage = reader.moving_from(), reader.damage_at_a_glance()
-        if damage:
-            _log.error(
-                "the store %s is damaged: %s; stop the service, copy the file, run `slotwise "
-                "verify` and restore a backup",
-                public_address(settings.store),
-                damage,
-            )
-        if moving_from:
-            raise UnsupportedState(
-                f"the store is still being filled from {moving_from}; finish that first: "
-                f"slotwise move-store {moving_from} {public_address(settings.store)}"
-            )
-        return Service(store, options)
-    except BaseException:
-        store.close()
-        raise
-
-
-def check_start(settings: Settings) -> None:
-    """Raise the errors of a start without listening; opens the store, or creates it."""
-    with contextlib.closing(open_service(settings)) as service:
-        _check_reachable(service, settings)
-
-
-def _check_reachable(service: Service, settings: Settings) -> None:
-    if not _has_admin(service) and not is_loopback(settings.host):
-        raise InvalidConfig(
-            f"host: {settings.host} can be reached by others and there is no admin key; "
-            f"make one first: slotwise keys make admin --store {public_address(settings.store)}"
-        )
-
-
-def _has_admin(service: Service) -> bool:
-    keys = service.directory.keys()
-    return any("admin" in key.scopes and not key.revoked_us for key in keys)
-
-
-def make_first_keys(service: Service, settings: Settings) -> tuple[TokenSigner, str | None]:
-    """Make what a first start needs: the click secret and, on loopback, an admin key."""
-    now_us = service.clock()()
-    admin_key = None
-    with service.take_turns():
-        service.catch_up()
-        _check_reachable(service, settings)
-        if not click_secrets(service.directory.keys()):
-            service.directory.put_key(click_secret(now_us), "serve", now_us).result()
-        if not _has_admin(service):
-            made = new_key(["admin"], label="first admin key", now_us=now_us)
-            service.directory.put_key(made.record, "serve", now_us).result()
-            admin_key = made.secret
-    return TokenSigner(click_secrets(service.directory.keys())), admin_key
-
-
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
-_LOG_WITHIN_S = 0.2
-
-
-class StopSignals:
-    """Calls `stop` at SIGTERM or SIGINT, and ends the process `within_s` seconds later.
-
-    A separate thread reads the signals from the interpreter's wake-up socket. A handler would run
-    in the main thread, which may be the one that is stuck. `log_lost` is called before the process
-    is ended. If no thread can get the interpreter any more, the system ends the process with
-    SIGALRM.
-
-    Use it as a context in the main thread. An event loop that starts inside takes the wake-up
-    socket for itself: call `listen` from a coroutine to get it back.
-    """
-
-    def __init__(
-        self, stop: Callable[[], None], log_lost: Callable[[], None], within_s: float
-    ) -> None:
-        self._stop = stop
-        self._log_lost = log_lost
-        self._within_s = within_s
-        self._is_over = threading.Event()
-        self._reader, self._writer = socket.socketpair()
-        self._writer.setblocking(False)
-        self._waiting = threading.Thread(target=self._wait, name="slotwise-signals", daemon=True)
-
-    def __enter__(self) -> StopSignals:
-        self._handlers = {one: signal.signal(one, self._wake) for one in _SIGNALS}
-        self._wakeup_fd = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
-        self._waiting.start()
-        return self
-
-    def listen(self) -> None:
-        """Take the interpreter's wake-up socket."""
-        signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
-
-    def __exit__(self, *_: object) -> None:
-        self._is_over.set()
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
-        signal.set_wakeup_fd(self._wakeup_fd)
-        for one, handler in self._handlers.items():
-            signal.signal(one, handler)
-        self._wake()
-        self._waiting.join()
-        self._reader.close()
-        self._writer.close()
-
-    def _wake(self, *_: object) -> None:
-        self._writer.send(b"\0")
-
-    def _wait(self) -> None:
-        self._reader.recv(1)
-        if self._is_over.is_set():
-            return
-        signal.setitimer(signal.ITIMER_REAL, self._within_s)
-        self._stop()
-        if not self._is_over.wait(self._within_s - 2 * _LOG_WITHIN_S):
-            last_words = threading.Thread(target=self._log_lost, daemon=True)
-            last_words.start()
-            last_words.join(_LOG_WITHIN_S)  # it may wait for the stuck thread
-            os._exit(1)
-
 
 _SWITCH_INTERVAL_S = 0.0005
 """How long the writing thread may hold the interpreter while a request waits for it."""

@@ -14,7 +14,7 @@ It only composes: a `directory` of pools, links and keys, a `decider`, a publish
 - *reading* calls query the store and belong in a worker thread (`asyncio.to_thread`);
   `decide` does so for a new id or new constraints, so a handler calls `decide_at_once` first
 
-Used by `api`, `cli` and `server`.
+Used by `api`, `cli`, `opening` and `server`.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ import pytest
 
 from slotwise.cli.main import main
 from slotwise.errors import InvalidInput, UnsupportedState
+from slotwise.service.opening import check_start
 from slotwise.service.refusals import StoreUnavailable
-from slotwise.service.server import check_start
 from slotwise.service.settings import Settings
 from slotwise.service.storage import sql_reads
 from slotwise.service.storage.contract import AppendDecision

@@ -1,6 +1,6 @@
 """Keys and their scopes. Only hashes are stored; a key is shown once, when it is made.
 
-Used by `api`, `cli`, `server` and `service`.
+Used by `api`, `cli`, `opening` and `service`.
 """
 
 from __future__ import annotations

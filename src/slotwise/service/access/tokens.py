@@ -8,8 +8,8 @@ whole page. The last two parts are not signed: they choose one of the signed pla
 must be the one in that place (`ClickToken.place`). Ids contain no `~`.
 
 Links of a longer page are signed `MAX_SIGNED_TOGETHER` at a time, or its tokens would list too many
-places: `16:8-0-31` are the places of the links after the first 16. Used by `api`,
-`reporting` and `server`.
+places: `16:8-0-31` are the places of the links after the first 16. Used by `api`, `opening`
+and `reporting`.
 """
 
 from __future__ import annotations
