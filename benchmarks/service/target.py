@@ -82,7 +82,7 @@ OPERATIONS = (
 def main() -> None:
     settings = msgspec.convert(json.loads(sys.argv[1]), Settings)
     tune_interpreter()
-    with BackgroundServer(settings, OPERATIONS, write_beside=True) as server:
+    with BackgroundServer(settings, OPERATIONS, separate_writer=True) as server:
         key = sys.argv[2] if len(sys.argv) > 2 else server.admin_key
         print(json.dumps({"url": server.url, "key": key}), flush=True)
         sys.stdin.read()

@@ -149,7 +149,7 @@ def test_a_strict_service_answers_a_page_after_its_commit(tmp_path: Path) -> Non
 def test_a_killed_writer_costs_one_refusal_and_nothing_else(tmp_path: Path) -> None:
     settings = Settings(port=0, store=f"sqlite:///{tmp_path / 's.db'}")
     with (
-        BackgroundServer(settings, write_beside=True) as server,
+        BackgroundServer(settings, separate_writer=True) as server,
         http(server.url, server.admin_key) as admin,
     ):
         pool = crash_harness.POOL | {"click_window_s": 600, "revenue_window_s": 600}
@@ -205,7 +205,7 @@ def test_a_writer_that_stands_still_is_a_store_that_is_away(
     monkeypatch.setattr(GroupCommitter, "STUCK_S", 0.2)
     settings = Settings(port=0, store=f"sqlite:///{tmp_path / 's.db'}")
     with (
-        BackgroundServer(settings, write_beside=True) as server,
+        BackgroundServer(settings, separate_writer=True) as server,
         http(server.url, server.admin_key) as admin,
     ):
         pool = crash_harness.POOL | {"click_window_s": 600, "revenue_window_s": 600}

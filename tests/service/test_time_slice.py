@@ -30,7 +30,7 @@ def test_the_server_preempts_and_the_writer_does_not(tmp_path: Path) -> None:
     if found != [True]:
         pytest.skip("this system has no slices that can be requested")
     settings = Settings(port=0, store=f"sqlite:///{tmp_path / 's.db'}")
-    with BackgroundServer(settings, write_beside=True) as server:
+    with BackgroundServer(settings, separate_writer=True) as server:
         serving, store = server._thread.native_id, server.context.service.store
         assert serving is not None
         assert slice_of("self", serving) == SHORT_SLICE_NS

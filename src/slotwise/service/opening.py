@@ -18,8 +18,12 @@ from slotwise.service.storage import open_store, public_address
 _log = logging.getLogger(__name__)
 
 
-def open_service(settings: Settings, write_beside: bool = False) -> Service:
-    """Open the store and the service over it; threads are not started yet."""
+def open_service(settings: Settings, separate_writer: bool = False) -> Service:
+    """Open the store and the service over it; threads are not started yet.
+
+    With `separate_writer` another process writes an SQLite file. Damage to the store is logged; a
+    store that is still being filled from another one raises `UnsupportedState`.
+    """
     options = ServiceOptions(
         fold_every_s=settings.fold_every_s,
         max_links=settings.max_pool_links,
@@ -27,7 +31,7 @@ def open_service(settings: Settings, write_beside: bool = False) -> Service:
         retention_days=settings.retention_days,
         seed=settings.seed,
     )
-    store = open_store(settings.store, settings.store_direct, write_beside)
+    store = open_store(settings.store, settings.store_direct, separate_writer)
     try:
         with store.reading() as reader:
             moving_from, damage = reader.moving_from(), reader.damage_at_a_glance()
@@ -50,7 +54,7 @@ def open_service(settings: Settings, write_beside: bool = False) -> Service:
 
 
 def check_start(settings: Settings) -> None:
-    """Raise the errors of a start without listening; opens the store, or creates it."""
+    """Raise the errors of a start without listening; the store is created if there is none."""
     with contextlib.closing(open_service(settings)) as service:
         _check_reachable(service, settings)
 
@@ -69,7 +73,11 @@ def _has_admin(service: Service) -> bool:
 
 
 def make_first_keys(service: Service, settings: Settings) -> tuple[TokenSigner, str | None]:
-    """Make what a first start needs: the click secret and, on loopback, an admin key."""
+    """Make what a first start needs: the secret of click links and, on loopback, an admin key.
+
+    Of replicas that start together on a new store, the first makes both, and the others load them.
+    Return the signer of click links and the admin key, None unless it was made now.
+    """
     now_us = service.clock()()
     admin_key = None
     with service.take_turns():
@@ -78,7 +86,7 @@ def make_first_keys(service: Service, settings: Settings) -> tuple[TokenSigner, 
         if not click_secrets(service.directory.keys()):
             service.directory.put_key(click_secret(now_us), "serve", now_us).result()
         if not _has_admin(service):
-            made = new_key(["admin"], label="first admin key", now_us=now_us)
-            service.directory.put_key(made.record, "serve", now_us).result()
-            admin_key = made.secret
+            first_key = new_key(["admin"], label="first admin key", now_us=now_us)
+            service.directory.put_key(first_key.record, "serve", now_us).result()
+            admin_key = first_key.secret
     return TokenSigner(click_secrets(service.directory.keys())), admin_key

@@ -1,6 +1,7 @@
-"""The running server: a service over a store, an ASGI application, and a way to stop.
+"""The server of `slotwise serve`, of the demo and of tests: open the service, listen, drain, close.
 
-Used by `cli`.
+It connects all parts: the service of `opening` behind the ASGI application of `api`, on uvicorn
+with the protocol of `http`. It may import every part of the service but `demo`. Used by `cli`.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ _SWITCH_INTERVAL_S = 0.0005
 _CLOSE_WITHIN_S = 0.9
 """How long the last commits may take after the last requests have ended."""
 _TICKS_PER_S = 10
-"""How often uvicorn calls `on_tick`."""
+"""How often uvicorn calls `on_tick`, which does its work once a second."""
 _SPARE_FILES = 128
 """Open files of the process in addition to its connections."""
 _COLLECT_EVERY = 50_000
-"""New objects between two garbage collections: pages in the queue form no cycles."""
+"""New objects between two garbage collections; most are queued pages, which form no cycles."""
 
 
 class ServerStart(NamedTuple):
@@ -54,7 +55,7 @@ class ServerStart(NamedTuple):
 
 
 def tune_interpreter() -> None:
-    """Set up the whole process for serving."""
+    """Set how often this process switches threads and collects garbage while it serves."""
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     gc.set_threshold(_COLLECT_EVERY)
 
@@ -122,7 +123,7 @@ class _Server(uvicorn.Server):
             self.announce()
 
     async def on_tick(self, counter: int) -> bool:
-        """Refuse requests that waited too long and log refusals, about once a second."""
+        """About once a second, refuse requests and writes that take too long and log refusals."""
         if counter % _TICKS_PER_S == 0:
             loop = asyncio.get_running_loop()
             now_s = loop.time()
@@ -136,16 +137,20 @@ class _Server(uvicorn.Server):
 
 
 class _Run:
-    """One run of the server, from an open service to its close."""
+    """One run of the server, from opening the service to closing it.
+
+    `operations` are served in addition to those of `api`. With `separate_writer` another process
+    writes an SQLite file, so that requests do not wait for the writing thread.
+    """
 
     def __init__(
         self,
         settings: Settings,
         operations: Iterable[Operation] = (),
         clock_us: Callable[[], int] | None = None,
-        write_beside: bool = False,
+        separate_writer: bool = False,
     ) -> None:
-        self.service = open_service(settings, write_beside)
+        self.service = open_service(settings, separate_writer)
         try:
             self._socket = _bind(settings)  # first, since the admin key is printed only once
             signer, admin_key = make_first_keys(self.service, settings)
@@ -202,7 +207,7 @@ class _Run:
             "stop.lost", waiting_writes=health.n_waiting, decisions=health.n_lost_decisions
         )
 
-    def _say_ready(self, announce: Callable[[ServerStart], None]) -> None:
+    def _report_start(self, announce: Callable[[ServerStart], None]) -> None:
         announce(self.start)
         host = self.context.settings.host
         if not is_loopback(host) and not self.context.is_secure:
@@ -215,8 +220,8 @@ class _Run:
         """Serve until stopped, then commit and close."""
         self.service.start(self.context.clock_us)
         self._alerts.start()
-        request_slice(SHORT_SLICE_NS)
-        self.server.announce = lambda: self._say_ready(announce)
+        request_slice(SHORT_SLICE_NS)  # this thread runs as soon as a request wakes it
+        self.server.announce = lambda: self._report_start(announce)
         try:
             await self.server.serve([self._socket])
         finally:
@@ -243,7 +248,7 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 def serve(settings: Settings, announce: Callable[[ServerStart], None]) -> None:
     """Serve in this process until SIGTERM or SIGINT, then drain and close."""
     tune_interpreter()
-    runs: list[_Run] = []
+    runs: list[_Run] = []  # empty until the store is open: a signal may arrive before
     is_stopping = threading.Event()
 
     def stop() -> None:
@@ -262,7 +267,7 @@ def serve(settings: Settings, announce: Callable[[ServerStart], None]) -> None:
         await run.main(announce)
 
     with signals:
-        runs.append(_Run(settings, write_beside=True))
+        runs.append(_Run(settings, separate_writer=True))
         if is_stopping.is_set():  # the signal arrived while the store was opened
             runs[0].stop()
         with asyncio.Runner(loop_factory=_new_loop) as runner:
@@ -272,8 +277,8 @@ def serve(settings: Settings, announce: Callable[[ServerStart], None]) -> None:
 class BackgroundServer(_Run):
     """A server in a thread of this process, for the demo and for tests.
 
-    Use it as a context manager: it listens inside and commits everything at the end. `operations`
-    are added to the service's own. Another process can commit to a file, as with `serve`.
+    Use it as a context manager: it listens from the beginning of the context, and at the end it
+    commits everything and closes the store.
     """
 
     _failure: BaseException | None = None

@@ -196,7 +196,7 @@ def test_files_in_the_working_directory_are_not_run(
 
 
 def test_a_file_has_a_writer_of_its_own_where_asked(tmp_path: Path) -> None:
-    beside = open_store(str(tmp_path / "one.db"), write_beside=True)
+    beside = open_store(str(tmp_path / "one.db"), separate_writer=True)
     assert isinstance(beside, ProcessStore)
     beside.close()
     plain = open_store(str(tmp_path / "two.db"))

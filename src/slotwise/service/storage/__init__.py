@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from slotwise.service.storage.postgresql import PostgresqlStore
 
 
-def open_store(address: str, direct: str = "", write_beside: bool = False) -> Store:
+def open_store(address: str, direct: str = "", separate_writer: bool = False) -> Store:
     """Open the store at an address; create it if there is none.
 
     `sqlite:///shop.sqlite` (or just a path) is a file, relative to the working directory;
     `sqlite:////var/lib/shop.sqlite` an absolute one; `postgresql://user@host/database` is shared
     with other processes. `direct` is another address of the same PostgreSQL database, for sessions,
-    if the first one is a pooler's. With `write_beside` a separate process writes the file.
+    if the first one is a pooler's. With `separate_writer` a separate process writes the file.
     """
     if is_postgresql(address):
         return open_postgresql(address, direct)
-    return (ProcessStore if write_beside else SqliteStore)(sqlite_path(address))
+    return (ProcessStore if separate_writer else SqliteStore)(sqlite_path(address))
 
 
 def is_postgresql(address: str) -> bool:
