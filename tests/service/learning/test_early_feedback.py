@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
 from typing import Any
 
@@ -71,12 +72,14 @@ class Rows:
 
     def __init__(self, views: Iterable[View]) -> None:
         self._views = list(views)
+        self._closes_us = [one.decision.click_closes_us for one in self._views]
+        assert self._closes_us == sorted(self._closes_us)
         self.now_us = 0
 
     def read(self, after: FoldPosition, until_us: int, limit: int) -> list[View]:
-        found = [one for one in self._views if after.closes_us < one.decision.click_closes_us]
-        found = [one for one in found if one.decision.click_closes_us <= until_us]
-        return [self._as_of_now(one) for one in found[:limit]]
+        start = bisect_right(self._closes_us, after.closes_us)
+        end = bisect_right(self._closes_us, until_us)
+        return [self._as_of_now(one) for one in self._views[start:end][:limit]]
 
     def _as_of_now(self, one: View) -> View:
         clicks = tuple(item for item in one.clicks if item.received_us <= self.now_us)

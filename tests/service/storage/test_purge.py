@@ -153,27 +153,27 @@ def test_rows_of_years_go_and_leave_what_was_learned(tmp_path: Path) -> None:
         service.directory.put_links(
             "home", [link(f"l{k}") for k in range(1, 6)], "test", T0
         ).result()
-        for week in range(156):
-            now_us = seconds(week * 7 * DAY)
+        for number in range(52):
+            now_us = seconds(number * 21 * DAY)
             events = []
             for k in range(3):
-                shown = ShownLink(link_id=f"l{1 + (week + k) % 5}", position=1, propensity=0.4)
+                shown = ShownLink(link_id=f"l{1 + (number + k) % 5}", position=1, propensity=0.4)
                 page = decision(
-                    f"d{week}-{k}", issued_us=now_us + k, shown=(shown,), policy="paced-bayes"
+                    f"d{number}-{k}", issued_us=now_us + k, shown=(shown,), policy="paced-bayes"
                 )
                 service.decider.record_view(page, now_us + k)
                 events += [click(shown.link_id, page.decision_id)] * (k == 0)
-            events += [click("l1", f"nobody-{week}")]  # waits for a page that never comes
+            events += [click("l1", f"nobody-{number}")]  # waits for a page that never comes
             service.committer.submit_events(events, now_us + 100).result()
-            service.learner.learn(seconds(week * 7 * DAY + 2 * DAY))
-            if week == 80:
+            service.learner.learn(seconds(number * 21 * DAY + 2 * DAY))
+            if number == 26:
                 service.close()
                 service = Service(SqliteStore(path), options)
-        n_left = {0: 3 * 156, 30: 3 * 5}[retention_days]
+        n_left = {0: 3 * 52, 30: 3 * 2}[retention_days]
         assert n_views(service) == n_left
         assert verify(service.store).mismatches == ()
         n_waiting = reads(service.store).n_quarantined()
-        assert (n_waiting == 156) if not retention_days else (n_waiting <= 6)
+        assert (n_waiting == 52) if not retention_days else (n_waiting <= 3)
         found = reads(service.store).counters("home")
         learned.append((arrays_of(service), found.links, found.pages))
         # Another policy learns from the rows that are left, and from the counters.
