@@ -24,6 +24,7 @@ _PROPENSITY = 0.5
 _TOKEN = b"\0"
 """Represents what is signed: no byte of JSON."""
 _START = b'{"decision_id":"","pool_id":"","issued_at":"",'
+_END = b"]}"
 _encode = msgspec.json.Encoder().encode
 
 
@@ -56,7 +57,10 @@ class DecideAnswer(msgspec.Struct, frozen=True):
 
 
 class _LinkText(NamedTuple):
-    """The JSON of a link at a position, before and after its propensity, and its place."""
+    """The JSON of a link at a position, before and after its propensity, and its place.
+
+    It begins with a comma, except that of the first link of a page.
+    """
 
     before: bytes
     """With `_TOKEN` for the head of the link's token."""
@@ -112,19 +116,17 @@ class PageWriter:
             f'{{"decision_id":"{decision_id}","pool_id":"{pool_id}",'
             f'"issued_at":"{self._rfc3339(decision.issued_us)}",'
         ).encode()
-        if not shown:
-            return b"%b%b]}" % (start, head)
         of_page = (pool_id, decision_id, decision.issued_us // 1000)
         if len(shown) <= MAX_SIGNED_TOGETHER:
             token = self._signer.sign_page(*of_page, "-".join(places)).encode()
-            return b"%b%b%b]}" % (start, head, b",".join(of_links).replace(_TOKEN, token))
+            return b"".join([start, head, *of_links, _END]).replace(_TOKEN, token)
         signed = []
         for first in range(0, len(shown), MAX_SIGNED_TOGETHER):
             some = slice(first, first + MAX_SIGNED_TOGETHER)
             listed = f"{first}:" * (first > 0) + "-".join(places[some])
             token = self._signer.sign_page(*of_page, listed).encode()
-            signed.append(b",".join(of_links[some]).replace(_TOKEN, token))
-        return b"%b%b%b]}" % (start, head, b",".join(signed))
+            signed.append(b"".join(of_links[some]).replace(_TOKEN, token))
+        return b"".join([start, head, *signed, _END])
 
     def _head(self, texts: _VersionTexts, decision: DecisionRecord) -> bytes:
         """Write what is between the time and the links; few such texts occur in a version."""
@@ -167,7 +169,7 @@ class PageWriter:
         where = (link.link_id, shown.position, link.url, click_url)
         text = _encode(PageLink(*where, _PROPENSITY, link.title, link.metadata))
         # The first one is that of `click_url`: an address has none, and a title comes later.
-        text = text.replace(b"\\u0000", _TOKEN, 1)
+        text = (b"," if shown.position > 1 else b"") + text.replace(b"\\u0000", _TOKEN, 1)
         before, name, after = text.partition(b',"propensity":')
         return _LinkText(before + name, after[len(_encode(_PROPENSITY)) :], str(link.place))
 
