@@ -11,6 +11,7 @@ import pytest
 
 from slotwise.errors import InvalidInput
 from slotwise.service.alert_conditions import alerts_of
+from slotwise.service.deciding.page_request import ANY_PAGE
 from slotwise.service.records import (
     ClickEvent,
     DecisionRecord,
@@ -323,7 +324,7 @@ def test_links_are_shown_within_their_dates_only(open_service: OpenService) -> N
     assert shown(2) >= {"b1", "a1"}
     assert "b2" not in shown(99)
     assert not {"b1", "b2"} & shown(100)
-    assert service.decider.decide_at_once("home", seconds(200)) is None  # a page must be solved
+    assert service.decider.answer_at_once("home", seconds(200), ANY_PAGE, "") is None  # not solved
     assert "b2" in shown(200)
     assert service.decider.installed("home").version == kept.version  # nothing was published
     assert {"b1", "b2"} <= service.decider.installed("home").pool.links.keys()

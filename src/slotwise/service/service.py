@@ -12,7 +12,7 @@ It only composes: a `directory` of pools, links and keys, a `decider`, a publish
 - calls that return a `Future` only queue: `await asyncio.wrap_future(directory.put_pool(...))`;
   its result is set after the commit, or it fails with `StoreUnavailable`
 - *reading* calls query the store and belong in a worker thread (`asyncio.to_thread`);
-  `decide` does so for a new id or new constraints, so a handler calls `decide_at_once` first
+  `decide` does so for a new id or new constraints, so a handler calls `answer_at_once` first
 
 Used by `api`, `cli`, `opening` and `server`.
 """

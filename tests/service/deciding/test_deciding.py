@@ -15,6 +15,7 @@ from scipy import stats
 
 from slotwise.errors import InvalidInput, UnsupportedState
 from slotwise.service.deciding.installed_version import MAX_CACHED_CONSTRAINTS
+from slotwise.service.deciding.page_request import ANY_PAGE, PageRequest
 from slotwise.service.pool_version import MAX_LATEST, Shown, StoredVersion
 from slotwise.service.records import DecisionRecord, Pin
 from slotwise.service.refusals import Conflict, StoreUnavailable, UnknownLink, UnknownPool
@@ -340,20 +341,43 @@ def test_two_requests_with_one_id_at_once_get_the_same_page(
     assert isinstance(other.exception(600), Conflict)
 
 
-def test_only_what_is_in_memory_is_decided_at_once(
-    service: Service, open_service: OpenService
-) -> None:
-    assert service.decider.decide_at_once("home", T0) is not None
-    assert service.decider.decide_at_once("home", T0, exclude=["l1"]) is None
+def test_only_what_is_in_memory_is_answered_at_once(service: Service) -> None:
+    def at_once(**fields: Any) -> DecisionRecord | None:
+        return service.decider.answer_at_once("home", T0, PageRequest(**fields), "")
+
+    assert at_once() is not None
+    assert at_once(exclude=["l1"]) is None
     page = service.decider.decide("home", T0, exclude=["l1"])
-    assert service.decider.decide_at_once("home", T0, exclude=["l1"]) is not None
-    assert service.decider.decide_at_once("home", T0, decision_id="visit-1") is None
+    assert at_once(exclude=["l1"]) is not None
+    assert at_once(decision_id="visit-1") is None
     page = service.decider.decide("home", T0, decision_id="visit-1")
-    assert service.decider.decide_at_once("home", T0, decision_id="visit-1") == page
+    assert at_once(decision_id="visit-1") == page
     with pytest.raises(Conflict, match="'visit-1' was made for another request"):
-        service.decider.decide_at_once("home", T0, exclude=["l1"], decision_id="visit-1")
+        at_once(exclude=["l1"], decision_id="visit-1")
     service.directory.put_pool(pool(holdout=0.5), "test", T0 + 1).result()
-    assert service.decider.decide_at_once("home", T0, exclude=["l1"]) is None
+    assert at_once(exclude=["l1"]) is None
+
+
+def test_a_repeated_request_for_any_page_is_that_of_its_pool_key_and_version(
+    service: Service,
+) -> None:
+    def at_once(pool_id: str, key_id: str) -> DecisionRecord:
+        made = service.decider.answer_at_once(pool_id, T0 + 9, ANY_PAGE, key_id)
+        assert made is not None
+        return made
+
+    service.directory.put_pool(pool(pool_id="news"), "test", T0).result()
+    service.directory.put_links("news", [link("only", pool_id="news")], "test", T0).result()
+    for _ in range(2):
+        pages = [at_once(*of) for of in [("home", "a"), ("news", "a"), ("home", "b")]]
+        assert [(one.pool_id, one.key_id) for one in pages] == [
+            ("home", "a"),
+            ("news", "a"),
+            ("home", "b"),
+        ]
+    before = pages[0].policy_version
+    service.directory.put_pool(pool(holdout=0.5), "test", T0 + 10).result()
+    assert at_once("home", "a").policy_version > before
 
 
 def test_only_pages_that_were_seen_count_as_shown_with_what_was_on_them(service: Service) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
@@ -22,6 +21,7 @@ from slotwise.service.api.bodies import (
 )
 from slotwise.service.api.context import Operations, Request, ServiceContext
 from slotwise.service.api.page_json import DecideAnswer
+from slotwise.service.deciding.page_request import ANY_PAGE, PageRequest
 from slotwise.service.http.exchange import Answer
 from slotwise.service.http.problems import broken_rule
 from slotwise.service.http.routing import OperationLink, links_to
@@ -47,15 +47,11 @@ class DecideBody(Strict, frozen=True, kw_only=True):
     ) = None
 
 
-def _requested(body: DecideBody) -> PageRequest:
+def _request_for(body: DecideBody) -> PageRequest:
     pin = [Pin(link_id=one.link_id, position=one.position) for one in body.pin]
-    return body.exclude, pin, body.slots, body.decision_id, body.visitor, body.visitor_key
-
-
-PageRequest = tuple[
-    Sequence[str], Sequence[Pin], int | None, str | None, Mapping[str, Any], str | None
-]
-_NOTHING_REQUESTED = _requested(DecideBody())
+    return PageRequest(
+        body.exclude, pin, body.slots, body.decision_id, body.visitor, body.visitor_key
+    )
 
 
 _ONE = {"decision_id": "$response.body#/decision_id", "link_id": "$response.body#/links/0/link_id"}
@@ -83,25 +79,23 @@ OPERATIONS = Operations()
 async def decide(context: ServiceContext, request: Request) -> Answer:
     """Choose the links of one page view."""
     body: DecideBody | None = request.body
-    requested = _NOTHING_REQUESTED if body is None else _requested(body)
-    decision = await make_decision(
-        context, request.path_values["pool_id"], requested, request.caller()
-    )
+    page = ANY_PAGE if body is None else _request_for(body)
+    decision = await make_decision(context, request.path_values["pool_id"], page, request.caller())
     return Answer(context.page_writer.write(decision))
 
 
 async def make_decision(
-    context: ServiceContext, pool_id: str, requested: PageRequest, caller: str
+    context: ServiceContext, pool_id: str, page: PageRequest, caller: str
 ) -> DecisionRecord:
     """Choose a page that counts as shown, or refuse what is requested."""
     service = context.service
-    arguments = (pool_id, context.clock_us(), *requested[:5], caller, requested[5])
+    decider, now_us = service.decider, context.clock_us()
     try:
-        decision = service.decider.decide_at_once(*arguments)
+        decision = decider.answer_at_once(pool_id, now_us, page, caller)
         if decision is None:
-            decider = service.decider
-            threads = decider.threads if requested[3] is None else decider.id_threads
-            decision = await asyncio.wrap_future(threads.submit(decider.decide, *arguments))
+            threads = decider.threads if page.decision_id is None else decider.id_threads
+            answering = threads.submit(decider.answer, pool_id, now_us, page, caller)
+            decision = await asyncio.wrap_future(answering)
     except UnknownLink as error:
         raise broken_rule(str(error), "/pin") from None
     except InvalidInput as error:

@@ -22,6 +22,7 @@ from slotwise.service.api.context import Operations, Request, ServiceContext
 from slotwise.service.api.decide import make_decision
 from slotwise.service.api.page_json import DecideAnswer
 from slotwise.service.api.proposals import check_page_key, make_proposal
+from slotwise.service.deciding.page_request import PageRequest
 from slotwise.service.http.exchange import Answer
 from slotwise.service.http.openapi import REFERENCE
 from slotwise.service.http.problems import (
@@ -160,7 +161,8 @@ async def evaluate_flag(context: ServiceContext, request: Request) -> Answer:
     if request.key is not None and request.key.pool_id:
         made, page = await make_proposal(context, pool_id, None, visitor, caller, key)
     else:
-        made = await make_decision(context, pool_id, ((), (), None, None, visitor, key), caller)
+        requested = PageRequest(visitor=visitor, visitor_key=key)
+        made = await make_decision(context, pool_id, requested, caller)
         page = context.page_writer.write(made)
     return Answer(_evaluation(made, page), headers=_cors(context, request))
 

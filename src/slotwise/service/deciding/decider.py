@@ -10,8 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock, RLock
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
@@ -24,8 +23,10 @@ from slotwise.service.deciding.decisions_by_id import N_THREADS, DecisionsById
 from slotwise.service.deciding.installed_version import InstalledVersion
 from slotwise.service.deciding.page_mix import HoldoutMix, PageMix
 from slotwise.service.deciding.page_request import (
+    ANY_PAGE,
     NO_CONSTRAINTS,
     PageConstraints,
+    PageRequest,
     canonical_constraints,
     checked_constraints,
 )
@@ -43,7 +44,6 @@ from slotwise.service.storage.group_commit import GroupCommitter
 
 NOBODY = KnownVisitor((), {}, {})
 """The visitor of every page of a pool without features."""
-NOTHING_SAID: Mapping[str, Any] = MappingProxyType({})
 
 
 _RANDOM_BYTES, _RANDOM_AHEAD = 8, 256
@@ -80,8 +80,8 @@ _Pages = tuple[PageMix, PageMix, PageMix | HoldoutMix]
 """A chosen page, the own page and a random one; where a group has no pages, another page."""
 
 
-class _PageRequest(NamedTuple):
-    """A request for a page: version, constraints, constraints as text, visitor and key.
+class _Draw(NamedTuple):
+    """A checked request: version, constraints, constraints as text, visitor and key.
 
     `pages` are those to draw from, if already solved.
     """
@@ -105,8 +105,8 @@ class Decider:
         self._averages: dict[str, VersionAverages] = {}
         self._shown: dict[str, ShownSince] = {}
         """By pool."""
-        self._last_requests: dict[str, _PageRequest] = {}
-        """The last request of each key without constraints, which is usually repeated."""
+        self._any_page: dict[tuple[str, str], _Draw] = {}
+        """The request for any page, by pool and key: what most callers request."""
         self.by_id = DecisionsById(store, committer)
         self.group_secret: Callable[[str], bytes] = str.encode
         """Returns the secret from which the groups of a pool's visitors follow."""
@@ -126,7 +126,7 @@ class Decider:
         pool_id = version.pool.settings.pool_id
         installed = InstalledVersion(version, self._installed.get(pool_id))
         self._installed[pool_id] = installed
-        self._last_requests = {}
+        self._any_page = {}
         averages = self._averages.get(pool_id)
         if averages is None:
             self._averages[pool_id] = VersionAverages(installed)
@@ -173,42 +173,39 @@ class Decider:
         pin: Sequence[Pin] = (),
         slots: int | None = None,
         decision_id: str | None = None,
-        visitor: Mapping[str, object] = NOTHING_SAID,
+        visitor: Mapping[str, object] = ANY_PAGE.visitor,
         key_id: str = "",
         visitor_key: str | None = None,
     ) -> DecisionRecord:
+        """Answer the request with these fields. Reading."""
+        request = PageRequest(exclude, pin, slots, decision_id, visitor, visitor_key)
+        return self.answer(pool_id, now_us, request, key_id)
+
+    def answer(
+        self, pool_id: str, now_us: int, request: PageRequest, key_id: str
+    ) -> DecisionRecord:
         """Choose a page from the present version and queue it for the next commit. Reading.
 
-        Visitors with the same `visitor_key` get pages of the same group; the key is not stored.
-
         A repeated request with the same `decision_id` gets the same page, also when both are
-        concurrent; a different request with that id raises `Conflict`. Retired links may be
-        excluded. Raises `UnknownPool` (also for an archived pool), `UnknownLink` for a pin,
-        `InvalidInput` for exclusions, positions, slots and the visitor's features.
+        concurrent; a different request with that id raises `Conflict`. Raises `UnknownPool` (also
+        for an archived pool), `UnknownLink` for a pin, `InvalidInput` for exclusions, positions,
+        slots and the visitor's features.
         """
         self.renew(pool_id, now_us)
-        request = self._page_request(pool_id, exclude, pin, slots, visitor, key_id)
-        number = self._number(pool_id, visitor_key)
+        draw = self._checked(pool_id, request, key_id)
+        number = self._number(pool_id, request.visitor_key)
+        decision_id = request.decision_id
         if decision_id is None:
-            return self._decide(request, now_us, None, number)
+            return self._decide(draw, now_us, None, number)
         made = self.by_id.find_or_make(
-            decision_id, lambda: self._decide(request, now_us, decision_id, number)
+            decision_id, lambda: self._decide(draw, now_us, decision_id, number)
         )
-        return self._same(made, request)
+        return self._same(made, draw)
 
-    def decide_at_once(  # noqa: PLR0913
-        self,
-        pool_id: str,
-        now_us: int,
-        exclude: Sequence[str] = (),
-        pin: Sequence[Pin] = (),
-        slots: int | None = None,
-        decision_id: str | None = None,
-        visitor: Mapping[str, object] = NOTHING_SAID,
-        key_id: str = "",
-        visitor_key: str | None = None,
+    def answer_at_once(
+        self, pool_id: str, now_us: int, request: PageRequest, key_id: str
     ) -> DecisionRecord | None:
-        """Decide as `decide` does, or return None where memory alone is not enough. Quick.
+        """Answer as `answer` does, or return None where memory alone is not enough. Quick.
 
         It is not enough to look up an id in the store, and to solve a page with new constraints or
         after a link has started or ended.
@@ -216,18 +213,17 @@ class Decider:
         installed = self.installed(pool_id)
         if now_us >= installed.until_us:
             return None
-        if decision_id is None and slots is None and not (exclude or pin or visitor):
-            last = self._last_requests.get(key_id)
-            if last is not None and last.installed is installed:
-                number = None if visitor_key is None else self._number(pool_id, visitor_key)
-                return self._decide(last, now_us, None, number)
-        request = self._page_request(pool_id, exclude, pin, slots, visitor, key_id)
-        if decision_id is not None:
-            known = self.by_id.recent(decision_id)
-            return None if known is None else self._same(known, request)
-        if not request.installed.has_pages_for(request.constraints):
+        if request is ANY_PAGE or request.is_for_any_page:
+            known = self._any_page.get((pool_id, key_id))
+            if known is not None and known.installed is installed:
+                return self._decide(known, now_us, None, self._number(pool_id, request.visitor_key))
+        draw = self._checked(pool_id, request, key_id)
+        if request.decision_id is not None:
+            made = self.by_id.recent(request.decision_id)
+            return None if made is None else self._same(made, draw)
+        if not draw.installed.has_pages_for(draw.constraints):
             return None
-        return self._decide(request, now_us, None, self._number(pool_id, visitor_key))
+        return self._decide(draw, now_us, None, self._number(pool_id, request.visitor_key))
 
     def _number(self, pool_id: str, visitor_key: str | None) -> float | None:
         """Return the number that decides the group of a visitor; None to draw one."""
@@ -253,7 +249,7 @@ class Decider:
         pool_id: str,
         now_us: int,
         slots: int | None = None,
-        visitor: Mapping[str, object] = NOTHING_SAID,
+        visitor: Mapping[str, object] = ANY_PAGE.visitor,
         visitor_key: str | None = None,
     ) -> DecisionRecord:
         """Choose a page that becomes a view only when `record_view` is called.
@@ -261,22 +257,23 @@ class Decider:
         Reading, unless `proposes_at_once`.
         """
         self.renew(pool_id, now_us)
-        request = self._page_request(pool_id, (), (), slots, visitor)
-        pages, number = self._pages(request), self._number(pool_id, visitor_key)
+        request = PageRequest(slots=slots, visitor=visitor)
+        draw, number = self._checked(pool_id, request), self._number(pool_id, visitor_key)
+        pages = draw.pages or self._pages(draw)
         with self._lock:
-            decision = self._draw_within_budget(request, pages, now_us, None, number)
-            slots_of = self._hard_slots(request.installed, decision)
+            decision = self._draw_within_budget(draw, pages, now_us, None, number)
+            slots_of = self._hard_slots(draw.installed, decision)
             if any(slots_of.values()):
                 waiting = self._proposed.setdefault(pool_id, {})
                 waiting[decision.decision_id] = (now_us, slots_of)
             return decision
 
     def proposes_at_once(
-        self, pool_id: str, slots: int | None, visitor: Mapping[str, object] = NOTHING_SAID
+        self, pool_id: str, slots: int | None, visitor: Mapping[str, object] = ANY_PAGE.visitor
     ) -> bool:
         """Return whether `propose` needs only memory. Quick."""
-        request = self._page_request(pool_id, (), (), slots, visitor)
-        return slots is None and request.installed.has_pages_for(request.constraints)
+        draw = self._checked(pool_id, PageRequest(slots=slots, visitor=visitor))
+        return slots is None and draw.installed.has_pages_for(draw.constraints)
 
     def record_view(self, proposed: DecisionRecord, now_us: int) -> None:
         """Queue a proposed page that was seen; its windows start now. Quick.
@@ -304,19 +301,12 @@ class Decider:
                 self.by_id.remember(seen)
         self._committer.append(AppendDecision(decision=seen))
 
-    def _page_request(
-        self,
-        pool_id: str,
-        exclude: Sequence[str],
-        pin: Sequence[Pin],
-        slots: int | None,
-        visitor: Mapping[str, object],
-        key_id: str = "",
-    ) -> _PageRequest:
+    def _checked(self, pool_id: str, request: PageRequest, key_id: str = "") -> _Draw:
         """Check a request for a page."""
         installed = self.installed(pool_id)
         if installed.pool.settings.archived:
             raise UnknownPool(f"the pool {pool_id!r} is archived")
+        exclude, pin, slots, _, visitor, _ = request
         has_features = bool(installed.pool.settings.features)
         known = installed.known_visitors.know(visitor) if visitor or has_features else NOBODY
         constraints, text = NO_CONSTRAINTS, ""
@@ -327,18 +317,18 @@ class Decider:
             constraints = PageConstraints(
                 constraints.exclude, constraints.pinned, constraints.slots, known.places
             )
-        request = _PageRequest(installed, constraints, text, known, key_id)
+        draw = _Draw(installed, constraints, text, known, key_id)
         if constraints is NO_CONSTRAINTS and not has_features:
-            request = request._replace(pages=self._pages(request))
-            self._last_requests[key_id] = request
-        return request
+            draw = draw._replace(pages=self._pages(draw))
+            self._any_page[pool_id, key_id] = draw
+        return draw
 
     def _decide(
-        self, request: _PageRequest, now_us: int, decision_id: str | None, number: float | None
+        self, draw: _Draw, now_us: int, decision_id: str | None, number: float | None
     ) -> DecisionRecord:
-        pages = request.pages or self._pages(request)
+        pages = draw.pages or self._pages(draw)
         with self._lock:
-            decision = self._draw_within_budget(request, pages, now_us, decision_id, number)
+            decision = self._draw_within_budget(draw, pages, now_us, decision_id, number)
             self._count_shown(decision)
             if decision_id is not None:
                 self.by_id.remember(decision)
@@ -347,36 +337,38 @@ class Decider:
 
     def _draw_within_budget(
         self,
-        request: _PageRequest,
+        draw: _Draw,
         pages: _Pages,
         now_us: int,
         decision_id: str | None,
         number: float | None,
     ) -> DecisionRecord:
         """Draw a page within the hard budgets, and count it; the caller has the lock."""
-        decision = self._draw(request, pages, now_us, decision_id, number)
-        while request.installed.hard and (spent := self._spent(request.installed, decision)):
+        decision = self._draw(draw, pages, now_us, decision_id, number)
+        while draw.installed.hard and (spent := self._spent(draw.installed, decision)):
             # Rare: the budget of a rule is spent, and its links are left out from now on.
-            request = request._replace(
-                installed=self._install_again(request.installed, now_us, spent)
-            )
-            pages = self._pages(request)
-            decision = self._draw(request, pages, now_us, decision_id, number)
+            draw = draw._replace(installed=self._install_again(draw.installed, now_us, spent))
+            pages = self._pages(draw)
+            decision = self._draw(draw, pages, now_us, decision_id, number)
         return decision
 
     @staticmethod
     def _hard_slots(installed: InstalledVersion, decision: DecisionRecord) -> dict[str, int]:
         """Return the slots of a page whose links have a hard budget, by rule."""
         return {
-            name: sum(one.link_id in links for one in decision.shown)
-            for name, links, _ in installed.hard
+            budget.name: sum(one.link_id in budget.links for one in decision.shown)
+            for budget in installed.hard
         }
 
     def _spent(self, installed: InstalledVersion, decision: DecisionRecord) -> set[str]:
         """Return the rules whose hard budget is too small for a page; if none, count it."""
         shown = self._hard_shown.setdefault(decision.pool_id, Counter())
         slots = self._hard_slots(installed, decision)
-        spent = {name for name, _, most in installed.hard if shown[name] + slots[name] > most}
+        spent = {
+            budget.name
+            for budget in installed.hard
+            if shown[budget.name] + slots[budget.name] > budget.slots
+        }
         if not spent:
             shown.update(slots)
         return spent
@@ -389,7 +381,7 @@ class Decider:
         pool_id = last.pool.settings.pool_id
         if self._installed.get(pool_id) is last:  # otherwise a new version was installed
             self._installed[pool_id] = again
-            self._last_requests = {}
+            self._any_page = {}
         return again
 
     def hard_shown(self, pool_id: str, now_us: int) -> Mapping[str, int]:
@@ -408,33 +400,34 @@ class Decider:
             return dict(shown)
 
     @staticmethod
-    def _same(known: DecisionRecord, request: _PageRequest) -> DecisionRecord:
+    def _same(known: DecisionRecord, draw: _Draw) -> DecisionRecord:
         """Return the decision of an id, or raise `Conflict` if it was made for another request."""
-        pool_id = request.installed.pool.settings.pool_id
-        this_request = (pool_id, request.text, request.known.values)
+        pool_id = draw.installed.pool.settings.pool_id
+        this_request = (pool_id, draw.text, draw.known.values)
         if (known.pool_id, known.asked, known.visitor) != this_request:
             raise Conflict(f"the decision {known.decision_id!r} was made for another request")
         return known
 
     @staticmethod
-    def _pages(request: _PageRequest) -> _Pages:
+    def _pages(draw: _Draw) -> _Pages:
         """Return the pages of each group to draw from."""
-        installed, constraints = request.installed, request.constraints
+        installed, constraints = draw.installed, draw.constraints
         page, has_random = installed.page(constraints), installed.groups.shares.random > 0.0
         random = installed.holdout_page(constraints) if has_random else page
         return page, page.own_page or page, random
 
     def _draw(
         self,
-        request: _PageRequest,
+        draw: _Draw,
         pages: _Pages,
         now_us: int,
         decision_id: str | None,
         number: float | None,
     ) -> DecisionRecord:
         """Draw a page; the caller has the lock."""
-        installed, _, text, known, key_id, _ = request
+        installed, _, text, known, key_id, _ = draw
         pool = installed.pool.settings
+        click_us, revenue_us, closed_us = installed.windows_us
         chosen_share, own_share, _ = installed.groups.shares
         group = 0
         if chosen_share < 1.0:
@@ -442,17 +435,14 @@ class Decider:
             group = GROUPS.index(installed.groups.shares.group(number))
         page = pages[group]
         shown, random_order = page.draw(self._rng)
-        new_id = decision_id or new_decision_id(now_us)
-        click_closes_us = now_us + pool.click_window_s * SECOND_US
-        revenue_until_us = now_us + pool.revenue_window_s * SECOND_US
         # By position, in the order of the fields: by name it would take six times as long.
         return DecisionRecord(
-            new_id,
+            decision_id or new_decision_id(now_us),
             pool.pool_id,
             now_us,
-            click_closes_us,
-            revenue_until_us,
-            max(click_closes_us, revenue_until_us),  # revenue_closes_us
+            now_us + click_us,  # click_closes_us
+            now_us + revenue_us,  # revenue_until_us
+            now_us + closed_us,  # revenue_closes_us
             pool.currency,
             pool.max_revenue_micros,
             installed.policy,

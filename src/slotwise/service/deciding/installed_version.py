@@ -40,7 +40,7 @@ from slotwise.service.deciding.page_mix import (
 from slotwise.service.deciding.page_request import NO_CONSTRAINTS, PageConstraints
 from slotwise.service.pool import slot_weights_of, slots_of_pool
 from slotwise.service.pool_version import EMPTY_POOL, POLICY_FAILED, Version, group_shares
-from slotwise.service.records import FloorState, ShownLink
+from slotwise.service.records import SECOND_US, FloorState, ShownLink
 
 _log = logging.getLogger(__name__)
 
@@ -74,6 +74,56 @@ class _Rest(NamedTuple):
         return self.ruled.at_random[self.places]
 
 
+class HardBudget(NamedTuple):
+    """A rule with a hard budget, and how many slots its links may have in total."""
+
+    name: str
+    links: frozenset[str]
+    slots: int
+
+
+class _PageCache:
+    """Pages with constraints, solved at their first use; the oldest one is evicted."""
+
+    def __init__(self, n_links: int) -> None:
+        self._n_links = n_links
+        self._pages: dict[PageConstraints, PageMix] = {}
+        self._evicting = Lock()
+
+    def __len__(self) -> int:
+        return len(self._pages)
+
+    def __contains__(self, constraints: PageConstraints) -> bool:
+        return constraints in self._pages
+
+    def page(
+        self,
+        constraints: PageConstraints,
+        solve: Callable[[PageConstraints], PageMix],
+        solving: AbstractContextManager[object],
+    ) -> PageMix:
+        """Return the page with given constraints; `solving` is held while it is solved."""
+        page = self._pages.get(constraints)
+        if page is None:
+            with solving:
+                page = solve(constraints)
+            page = self.add(constraints, page)
+        return page
+
+    def add(self, constraints: PageConstraints, page: PageMix) -> PageMix:
+        """Cache a page, and return the one that is cached: two threads may have solved it."""
+        with self._evicting:
+            if len(self._pages) > self._most(page):
+                del self._pages[next(key for key in self._pages if key != NO_CONSTRAINTS)]
+            return self._pages.setdefault(constraints, page)
+
+    def _most(self, page: PageMix) -> int:
+        is_of_visitor = page.others is not None
+        n_links = page.n_links + 1 if is_of_visitor else max(self._n_links, 1)
+        most = MAX_CACHED_VISITORS if is_of_visitor else MAX_CACHED_CONSTRAINTS
+        return min(most, max(MIN_CACHED_CONSTRAINTS, CACHED_LINKS // n_links))
+
+
 class InstalledVersion:
     """The probabilities of all links of one version, and pages for callers with constraints.
 
@@ -100,7 +150,10 @@ class InstalledVersion:
         self.probabilities = np.frombuffer(stored.probabilities)
         self.rates = stored.rates()
         self._pool = self.pool.settings
-        self._solving = Lock()
+        click_us = self._pool.click_window_s * SECOND_US
+        revenue_us = self._pool.revenue_window_s * SECOND_US
+        self.windows_us = click_us, revenue_us, max(click_us, revenue_us)
+        """How long clicks, sales, and either of both count after a view."""
         self._places = {link_id: place for place, link_id in enumerate(self.link_ids)}
         self.groups = PageGroups(
             group_shares(self._pool, stored.promise),
@@ -111,11 +164,10 @@ class InstalledVersion:
         rules = self.pool.rules(stored.paced_rules)
         self.spent = frozenset(spent)
         hard = self._hard_budgets(rules, quotas, now_us)
-        self.hard = [one for one in hard if one[2] > 0 and one[0] not in self.spent]
-        """Rules with a hard budget: name, links, and how many slots they may have in total."""
-        spent_links = {link for _, links, _ in hard for link in links} - {
-            link for _, links, _ in self.hard for link in links
-        }
+        self.hard = [one for one in hard if one.slots > 0 and one.name not in self.spent]
+        """Rules whose hard budget is not spent."""
+        spent_links = {link for one in hard for link in one.links}
+        spent_links -= {link for one in self.hard for link in one.links}
         self.off = (self.pool.off_at(now_us) | spent_links) & self._places.keys()
         """Links outside their dates or without a budget."""
         self._in_force: RulesInForce | None = None
@@ -126,11 +178,7 @@ class InstalledVersion:
         shown = self._places.keys() - self.off
         pins = [(pin.position, pin.link_id) for pin in self._pool.pins]
         self._standing = sorted(pin for pin in pins if pin[1] in shown)
-        self.order, self._random_order = None, None
-        if slot_weights_of(self._pool) and not stored.fallback:
-            slots = slots_of_pool(self._pool, stored.slot_clicks)
-            self.order = SlotPositions(slots)
-            self._random_order = SlotPositions(slots, at_random=True)
+        self.order, self._random_order = self._slot_orders()
         self._visitors = None
         if visitors is not None and not stored.fallback:
             self._visitors = VisitorMixes(
@@ -139,11 +187,12 @@ class InstalledVersion:
         self.known_visitors: KnownVisitors = KnownVisitors.of(
             self._pool, stored.words, before.known_visitors if before else None
         )
-        self._pages: dict[PageConstraints, PageMix] = {}
-        self._holdout_pages: dict[PageConstraints, PageMix] = {}
+        self._pages = _PageCache(len(self.link_ids))
+        self._holdout_pages = _PageCache(len(self.link_ids))
         self._usual_constraints = self._completed(NO_CONSTRAINTS)
         with self._ruling:
-            self._usual_page = self._pages[self._usual_constraints] = self._make_usual_page(now_us)
+            usual = self._make_usual_page(now_us)
+        self._usual_page = self._pages.add(self._usual_constraints, usual)
         if self.groups.shares.random:  # the first visitor of the holdout must not wait for it
             self.holdout_page(NO_CONSTRAINTS)
 
@@ -185,7 +234,7 @@ class InstalledVersion:
         """Return the page with given constraints; solved at its first use, then cached."""
         if constraints is NO_CONSTRAINTS or constraints == NO_CONSTRAINTS:
             return self._usual_page
-        return self._cached(self._pages, self._completed(constraints), self._solve)
+        return self._pages.page(self._completed(constraints), self._solve, self._ruling)
 
     def holdout_page(self, constraints: PageConstraints) -> PageMix | HoldoutMix:
         """Return the uniformly random page with given constraints for a holdout visitor."""
@@ -194,7 +243,8 @@ class InstalledVersion:
             if of_visitor.others is not None:
                 return HoldoutMix(self.holdout_page(constraints._replace(visitor=())), of_visitor)
             return of_visitor
-        return self._cached(self._holdout_pages, self._completed(constraints), self._uniform_page)
+        constraints = self._completed(constraints)
+        return self._holdout_pages.page(constraints, self._uniform_page, self._ruling)
 
     def shown_probabilities(self) -> Floats:
         """Return the probability of each link to be on a page without constraints."""
@@ -242,8 +292,8 @@ class InstalledVersion:
         rng = np.random.default_rng(0)
         kinds = self.stored.kinds if self._visitors is not None else ()
         with self._ruling:
-            asked = [self._completed(PageConstraints(visitor=one.places)) for one in kinds]
-            mixes, rest = [*map(self._solve, asked)], self._rest(self._usual_constraints)
+            completed = [self._completed(PageConstraints(visitor=one.places)) for one in kinds]
+            mixes, rest = [*map(self._solve, completed)], self._rest(self._usual_constraints)
         if not mixes:
             usual, scores = self._usual_page, self._scores[rest.places]
             placing = Placing(scores, rest.pinned, self.order, rest.groups)
@@ -274,13 +324,20 @@ class InstalledVersion:
 
     def _hard_budgets(
         self, rules: Sequence[Rule], quotas: Mapping[str, int], now_us: int
-    ) -> list[tuple[str, frozenset[str], int]]:
-        """Return the name, the links and the quota of each rule with a hard budget now."""
+    ) -> list[HardBudget]:
+        """Return the rules with a hard budget now, the spent ones too."""
         return [
-            (one.name, frozenset(rule.links), quotas.get(one.name, 0))
+            HardBudget(one.name, frozenset(rule.links), quotas.get(one.name, 0))
             for one, rule in zip(self._pool.rules, rules, strict=True)
             if one.budget is not None and one.budget.hard and now_us < one.budget.until_us
         ]
+
+    def _slot_orders(self) -> tuple[SlotPositions | None, SlotPositions | None]:
+        """Return the order of chosen and of random pages; None where slots are alike."""
+        if not slot_weights_of(self._pool) or self.stored.fallback:
+            return None, None
+        slots = slots_of_pool(self._pool, self.stored.slot_clicks)
+        return SlotPositions(slots), SlotPositions(slots, at_random=True)
 
     def _set_rules(self, before: InstalledVersion | None) -> None:
         """Put the rules in force; the same rules keep the buffers of the version before."""
@@ -295,31 +352,6 @@ class InstalledVersion:
 
     def _places_of(self, link_ids: Sequence[str]) -> Links:
         return np.array([self._places[link_id] for link_id in link_ids], dtype=np.int64)
-
-    def _cached(
-        self,
-        pages: dict[PageConstraints, PageMix],
-        constraints: PageConstraints,
-        solve: Callable[[PageConstraints], PageMix],
-    ) -> PageMix:
-        """Return a page from the cache, or solve and cache it; the oldest one is evicted."""
-        page = pages.get(constraints)
-        if page is None:
-            with self._ruling:
-                page = solve(constraints)
-            with self._solving:
-                most = self._most_cached(page)
-                if len(pages) > most:
-                    del pages[next(key for key in pages if key != NO_CONSTRAINTS)]
-                # Two threads may have solved it at once: both use the first page.
-                page = pages.setdefault(constraints, page)
-        return page
-
-    def _most_cached(self, page: PageMix) -> int:
-        is_of_visitor = page.others is not None
-        n_links = page.n_links + 1 if is_of_visitor else max(len(self.link_ids), 1)
-        most = MAX_CACHED_VISITORS if is_of_visitor else MAX_CACHED_CONSTRAINTS
-        return min(most, max(MIN_CACHED_CONSTRAINTS, CACHED_LINKS // n_links))
 
     def _rest(self, constraints: PageConstraints) -> _Rest:
         """Return what may fill the free slots of a page with completed constraints."""

@@ -1,11 +1,12 @@
-"""Check the constraints of one page against the pool, and write them in a canonical form.
+"""What a caller wants of one page, checked against the pool and written in a canonical form.
 
-Used by `decider`, `installed_version`, `cli` and `reporting`.
+Used by `api`, `decider`, `installed_version`, `cli` and `reporting`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
@@ -15,6 +16,30 @@ from slotwise.service.limits import MAX_SLOTS
 from slotwise.service.pool import Pool
 from slotwise.service.records import Pin
 from slotwise.service.refusals import UnknownLink
+
+
+class PageRequest(NamedTuple):
+    """A page as a caller requests it, not checked yet."""
+
+    exclude: Sequence[str] = ()
+    """Links that must not be on the page; retired ones may be named."""
+    pin: Sequence[Pin] = ()
+    slots: int | None = None
+    """None: as many as the pool has."""
+    decision_id: str | None = None
+    """An id of the caller's own: a repeated request with it gets the same page."""
+    visitor: Mapping[str, object] = MappingProxyType({})
+    visitor_key: str | None = None
+    """Visitors with the same key get pages of the same group; it is not stored."""
+
+    @property
+    def is_for_any_page(self) -> bool:
+        """Whether it differs from `ANY_PAGE` only by the key of the visitor."""
+        return self[:-1] == ANY_PAGE[:-1]
+
+
+ANY_PAGE = PageRequest()
+"""The request of most callers."""
 
 
 class PageConstraints(NamedTuple):
