@@ -128,7 +128,7 @@ def measure() -> Costs:
         compiling = max(client.run(compile_all).values())
 
         def worker_seconds() -> float:
-            return sum(client.run(time.process_time).values())
+            return float(sum(client.run(time.process_time).values()))
 
         missing = [(label, run) for run in range(N_SMALL_BLOCKS) for label in short.policies]
         small = blocks_of(short, missing, 1)

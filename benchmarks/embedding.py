@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ DATA = load_dataset("coupon-mild")
 N_LINKS, N_SLOTS = DATA.n_links, DATA.n_slots
 N_VIEWS = 2_000
 N_SELECTED = 200
-Visit = Callable[[list[int], int], tuple[list[int], dict[int, float]]]
+Visit = Callable[[Sequence[int], int], tuple[list[int], dict[int, float]]]
 
 
 def make_visit() -> Visit:
@@ -30,7 +30,7 @@ def make_visit() -> Visit:
     clicks, revenue = DATA.click_rate.tolist(), DATA.revenue_per_click.tolist()
     uniforms = rng.random((N_VIEWS, 2, N_SLOTS)).tolist()
 
-    def visit(shown: list[int], view: int) -> tuple[list[int], dict[int, float]]:
+    def visit(shown: Sequence[int], view: int) -> tuple[list[int], dict[int, float]]:
         first, second = uniforms[view % N_VIEWS]
         clicked, earned = [], {}
         for slot, link in enumerate(shown):
@@ -56,8 +56,8 @@ def selector_views() -> Callable[[], None]:
     def views() -> None:
         for view in range(N_VIEWS):
             page = selector.select()
-            clicked, earned = visit(page.shown, view)  # type: ignore[arg-type]
-            selector.update(page, clicks=clicked, revenue=earned)  # type: ignore[arg-type]
+            clicked, earned = visit(page.shown, view)
+            selector.update(page, clicks=clicked, revenue=earned)
 
     return views
 
@@ -155,8 +155,8 @@ def select_with_rules() -> list[Row]:
             visit = make_visit()
             for view in range(N_VIEWS):
                 page = selector.select()
-                clicked, earned = visit(page.shown, view)  # type: ignore[arg-type]
-                selector.update(page, clicks=clicked, revenue=earned)  # type: ignore[arg-type]
+                clicked, earned = visit(page.shown, view)
+                selector.update(page, clicks=clicked, revenue=earned)
         for _ in range(4 * REPEATS):
             for place, selector in enumerate(selectors):
                 start = time.process_time()

@@ -16,7 +16,7 @@ import tempfile
 from contextlib import closing
 from pathlib import Path
 
-from slotwise.service.records import SECOND_US
+from slotwise.service.records import SECOND_US, Event
 from slotwise.service.storage.contract import (
     AppendDecision,
     CloseWindows,
@@ -51,7 +51,7 @@ def fill(path: Path, n_pages: int) -> int:
                 commit.append(AppendDecision(decision(page_id, issued_us=now_us)))
                 if rng.random() < 0.2:
                     sale = conversion(f"o{page}", decision_id=page_id)
-                    events = [click("l1", page_id), sale]
+                    events: list[Event] = [click("l1", page_id), sale]
                     commit += [RecordEvent(event=one, received_us=now_us) for one in events]
                     n_events += 2
             store.commit(commit)

@@ -61,7 +61,7 @@ def no_less(pool: Dataset, rules: Sequence[Rule], n_rounds: int) -> float:
     variance = clicks * (worth * (1.0 + 2.0 * price) + price**2) - score**2
     is_held = np.zeros(len(x), bool)
     for rule in rules:
-        links = list(rule.links)
+        links = np.array(rule.links)
         is_held[links] |= rule.at_least > 0.0 and bool(x[links].sum() <= rule.at_least + 1e-9)
     total = _cost(score, variance, x, ~is_held, n_rounds, 1.0)
     for rule in rules:

@@ -35,10 +35,9 @@ from slotwise.policies import default_policy
 from slotwise.service import server
 from slotwise.service.access.tokens import TokenSigner
 from slotwise.service.api.app import App
-from slotwise.service.api.bodies import to_time
 from slotwise.service.api.context import Operation, ServiceContext
 from slotwise.service.api.page_json import DecideAnswer, PageLink, PageWriter
-from slotwise.service.records import DecisionRecord, LinkRecord, PoolSettings
+from slotwise.service.records import DecisionRecord, LinkRecord, PoolSettings, to_time
 from slotwise.service.service import Service
 from slotwise.service.settings import ServiceOptions
 from tests.stores.memory_store import MemoryStore
@@ -99,9 +98,9 @@ class StarletteApp:
 def _serve(replaced: str) -> None:
     """Be a server to measure, with one part replaced by the library's."""
     if replaced == "starlette":
-        server.App = StarletteApp  # type: ignore[misc, assignment]
+        server.App = StarletteApp  # type: ignore[assignment, attr-defined]
     elif replaced == "writes":
-        server.HttpProtocol = HttpToolsProtocol  # type: ignore[misc, assignment]
+        server.protocol_with = lambda *_: HttpToolsProtocol  # type: ignore[assignment, attr-defined]
     measured_server.main()
 
 
@@ -206,6 +205,7 @@ def compare_page_json() -> dict[str, tuple[float, float, float]]:
                 decision.policy,
                 decision.policy_version,
                 decision.holdout,
+                decision.group,
                 bool(decision.fallback),
                 decision.fallback,
                 decision.floor,

@@ -268,7 +268,7 @@ def decide_while_folding(target: Target, policy: str) -> Measure:
     target.make_pool("clicked", 100, policy)
     decide = target.request("/v1/pools/folding/decide")
     seconds = 2 * SECONDS
-    clicks = []
+    clicks: list[str] = []
     while len(clicks) < 700 * seconds:  # more than chance makes due: a load waits for its answers
         page = target.client.post("/v1/pools/clicked/decide").json()
         for link in page["links"]:
@@ -322,7 +322,8 @@ def decide_while_republishing(target: Target, pool_id: str) -> Measure:
     """
     decide = target.request(f"/v1/pools/{pool_id}/decide")
     taken = target.start_load([decide], rate=500, connections=32, seconds=SECONDS)
-    began, changes_s = time.perf_counter(), []
+    began = time.perf_counter()
+    changes_s: list[float] = []
     while time.perf_counter() < began + SECONDS:
         changed = time.perf_counter()
         link = f"/v1/pools/{pool_id}/links/link-{len(changes_s)}"

@@ -212,7 +212,13 @@ def _forget(store: Store, _: Callable[[], int], n_views: int) -> None:
     assert store.commit([forget]) == [n_views]
 
 
-_PARTS = {"size": _size, "verify": _verify, "export": _export, "purge": _purge, "forget": _forget}
+_PARTS: dict[str, Callable[[Store, Callable[[], int], int], None]] = {
+    "size": _size,
+    "verify": _verify,
+    "export": _export,
+    "purge": _purge,
+    "forget": _forget,
+}
 
 
 def main() -> int:
