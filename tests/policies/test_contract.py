@@ -206,7 +206,7 @@ def test_the_contract_catches_ties_broken_by_place() -> None:
     with pytest.raises(AssertionError):
         contract_for(Partial()).test_chance_alone_breaks_ties()
     with pytest.raises(AssertionError):
-        contract_for(Partial()).test_equal_links_are_equally_likely(PROBLEM, 0.5)
+        contract_for(Partial()).test_equal_links_are_equally_likely(PROBLEM)
 
 
 def test_a_policy_that_is_not_told_of_visitors_is_refused_with_advice() -> None:

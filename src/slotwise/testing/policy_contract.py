@@ -58,17 +58,17 @@ class PolicyContract(PolicyHookLaws):
     @every_problem
     def test_probabilities_make_a_page(self, problem: Problem) -> None:
         player = self.start(problem)
-        for round_number in range(25):
+        for round_number in range(12):
             probabilities = self.choose(player, seed=round_number)
             assert probabilities.shape == (problem.n_links,)
             assert probabilities.min() >= 0.0
             assert probabilities.max() <= 1.0
             assert probabilities.sum() == pytest.approx(problem.n_slots, abs=1e-9)
-            self.play(player, n_rounds=12, seed=round_number)
+            self.play(player, n_rounds=8, seed=round_number)
 
     @every_problem
     def test_every_page_shows_n_slots_different_links(self, problem: Problem) -> None:
-        for page in self.play(self.start(problem)):
+        for page in self.played(problem).pages:
             assert len(set(page.shown.tolist())) == problem.n_slots
             assert page.shown.min() >= 0
             assert page.shown.max() < problem.n_links
@@ -121,7 +121,7 @@ class PolicyContract(PolicyHookLaws):
 
     @every_problem
     def test_the_same_seed_gives_the_same_pages(self, problem: Problem) -> None:
-        first, second = self.play(self.start(problem)), self.play(self.start(problem))
+        first, second = self.played(problem).pages, self.play(self.start(problem))
         for one, other in zip(first, second, strict=True):
             assert one.shown.tolist() == other.shown.tolist()
             assert one.probabilities.tolist() == other.probabilities.tolist()
@@ -182,43 +182,39 @@ class PolicyContract(PolicyHookLaws):
 
     @every_problem
     def test_late_feedback_teaches_the_same(self, problem: Problem) -> None:
-        at_once, late = self.start(problem), self.start(problem)
-        for number, page in enumerate(self.play(at_once)):
+        at_once, late = self.played(problem), self.start(problem)
+        for number, page in enumerate(at_once.pages):
             if number % 3 == 0:
                 self.choose(late, seed=number)
             self.learn(late, [page])
-        self.check_same_knowledge(at_once, late)
+        self.check_same_knowledge(at_once.knowledge, late)
 
     @every_problem
     def test_many_views_in_one_call_teach_the_same(self, problem: Problem) -> None:
-        at_once, many = self.start(problem), self.start(problem)
-        pages = self.play(at_once)
+        at_once, many = self.played(problem), self.start(problem)
         levels = range(problem.n_levels)
-        many.learn_many(page.feedback([level]) for page in pages for level in levels)
-        self.check_same_knowledge(at_once, many)
-        assert np.array_equal(many.counts.views, at_once.counts.views)
-        np.testing.assert_allclose(many.counts.sums, at_once.counts.sums, rtol=1e-12)
+        many.learn_many(page.feedback([level]) for page in at_once.pages for level in levels)
+        self.check_same_knowledge(at_once.knowledge, many)
+        assert np.array_equal(many.counts.views, at_once.views)
+        np.testing.assert_allclose(many.counts.sums, at_once.sums, rtol=1e-12)
 
     @every_problem
     def test_levels_may_settle_one_after_the_other(self, problem: Problem) -> None:
-        at_once, by_level = self.start(problem), self.start(problem)
-        pages = self.play(at_once)
+        at_once, by_level = self.played(problem), self.start(problem)
         for level in reversed(range(problem.n_levels)):
-            self.learn(by_level, pages, levels=[level])
+            self.learn(by_level, at_once.pages, levels=[level])
         refitted = self.refitted_knowledge
-        self.check_same_knowledge(at_once, by_level, within=1e-12, but_for=refitted)
+        self.check_same_knowledge(at_once.knowledge, by_level, within=1e-12, but_for=refitted)
 
     @every_problem
     def test_open_views_that_settle_leave_nothing_behind(self, problem: Problem) -> None:
-        plain, opened = self.start(problem), self.start(problem)
-        self.play(plain)
+        plain, opened = self.played(problem), self.start(problem)
         for page in self.play(opened):
             for n_views in (1.0, -1.0):
                 for level in range(problem.n_levels):
                     opened.note_open(NOBODY, level, page.shown.tolist(), n_views)
-        self.check_same_knowledge(plain, opened)
-        chosen = self.choose(opened, seed=1)
-        np.testing.assert_allclose(chosen, self.choose(plain, seed=1), atol=1e-9)
+        self.check_same_knowledge(plain.knowledge, opened)
+        np.testing.assert_allclose(self.choose(opened, seed=1), plain.chosen, atol=1e-9)
 
     def test_a_plan_for_fewer_rounds_keeps_what_is_known(self) -> None:
         player = self.start(PAGE)
@@ -237,22 +233,22 @@ class PolicyContract(PolicyHookLaws):
 
     @every_problem
     def test_feedback_may_arrive_out_of_order(self, problem: Problem) -> None:
-        in_order, shuffled = self.start(problem), self.start(problem)
-        pages = self.play(in_order)
-        order = np.random.default_rng(4).permutation(len(pages))
-        self.learn(shuffled, [pages[i] for i in order])
+        in_order, shuffled = self.played(problem), self.start(problem)
+        order = np.random.default_rng(4).permutation(len(in_order.pages))
+        self.learn(shuffled, [in_order.pages[i] for i in order])
         ordered = self.ordered_knowledge
-        self.check_same_knowledge(in_order, shuffled, within=1e-12, but_for=ordered)
+        self.check_same_knowledge(in_order.knowledge, shuffled, within=1e-12, but_for=ordered)
         assert self.choose(shuffled).sum() == pytest.approx(problem.n_slots, abs=1e-9)
 
     @every_problem
     def test_feedback_may_arrive_in_batches(self, problem: Problem) -> None:
-        one_by_one, batched = self.start(problem), self.start(problem)
-        if not one_by_one.form.needs.takes_counts:
+        batched = self.start(problem)
+        if not batched.form.needs.takes_counts:
             pytest.skip("the policy learns from pages, not from counts")
         views = np.zeros(problem.n_links)
         sums = np.zeros((problem.n_levels, problem.n_links))
-        for page in self.play(one_by_one):
+        one_by_one = self.played(problem)
+        for page in one_by_one.pages:
             views[page.shown] += 1.0
             sums[:, page.shown] += page.outcomes
         links = np.flatnonzero(views)
@@ -261,11 +257,10 @@ class PolicyContract(PolicyHookLaws):
             for level in range(problem.n_levels)
         )
         ordered = self.ordered_knowledge
-        self.check_same_knowledge(one_by_one, batched, within=1e-12, but_for=ordered)
+        self.check_same_knowledge(one_by_one.knowledge, batched, within=1e-12, but_for=ordered)
         if not ordered:
-            np.testing.assert_allclose(
-                self.choose(batched), self.choose(one_by_one), rtol=0, atol=1e-9
-            )
+            chosen = self.choose(batched, seed=1)
+            np.testing.assert_allclose(chosen, one_by_one.chosen, rtol=0, atol=1e-9)
 
     # A policy that `keeps_floor` keeps it once rates are known
 
@@ -286,7 +281,7 @@ class PolicyContract(PolicyHookLaws):
         with np.load(file, allow_pickle=False) as saved:
             loaded.load(dict(saved))
         self.check_same_knowledge(player, loaded)
-        for number, page in enumerate(self.play(player, n_rounds=40, seed=8)):
+        for number, page in enumerate(self.play(player, n_rounds=20, seed=8)):
             probabilities = self.choose(loaded, seed=number)
             assert probabilities.sum() == pytest.approx(problem.n_slots, abs=1e-9)
             self.learn(loaded, [page])
@@ -343,21 +338,21 @@ class PolicyContract(PolicyHookLaws):
     @pytest.mark.parametrize("problem", [PROBLEMS["every link shown"], PROBLEMS["one link"]])
     def test_a_page_for_every_link_shows_all(self, problem: Problem) -> None:
         player = self.start(problem)
-        for round_number in range(20):
+        for round_number in range(10):
             assert self.choose(player).tolist() == [1.0] * problem.n_links
             self.play(player, n_rounds=5, seed=round_number)
 
     # Ties are broken at random, and only among the links that tie at the boundary
 
     @every_problem
-    @pytest.mark.parametrize("rate", [0.0, 0.5, 1.0])
-    def test_equal_links_are_equally_likely(self, problem: Problem, rate: float) -> None:
-        player = self.start(problem)
+    def test_equal_links_are_equally_likely(self, problem: Problem) -> None:
         share = problem.n_slots / problem.n_links
-        tolerance = self.tie_tolerance(player)
-        assert np.abs(self.mean_choice(player) - share).max() <= tolerance
-        self.learn_about_all(player, np.full(problem.n_links, rate))
-        assert np.abs(self.mean_choice(player) - share).max() <= tolerance
+        for rate in (None, 0.0, 0.5, 1.0):
+            player = self.start(problem)
+            if rate is not None:
+                self.learn_about_all(player, np.full(problem.n_links, rate))
+            off = np.abs(self.mean_choice(player) - share).max()
+            assert off <= self.tie_tolerance(player), f"every link has the rate {rate}"
 
     @every_problem
     def test_links_that_look_alike_are_treated_alike(self, problem: Problem) -> None:
@@ -365,14 +360,15 @@ class PolicyContract(PolicyHookLaws):
         rates = np.linspace(0.0, 1.0, problem.n_links)
         twins = slice(1, 1 + problem.n_links // 2)
         rates[twins] = 0.5
-        self.learn_about_all(player, rates, n_views=200)
+        self.learn_about_all(player, rates, n_views=40)
         probabilities = self.mean_choice(player)[twins]
-        assert len(probabilities) == 0 or np.ptp(probabilities) <= self.tie_tolerance(player)
+        tolerance = 2.0 * self.tie_tolerance(player)
+        assert len(probabilities) == 0 or np.ptp(probabilities) <= tolerance
 
     def test_chance_alone_breaks_ties(self) -> None:
-        # Each link is on 3/7 of the pages: missing from all 200 with probability (4/7)^200.
+        # Each link is on 3/7 of the pages: missing from all 50 with probability (4/7)^50 < 10^-12.
         shown: set[int] = set()
-        for seed in range(200):
+        for seed in range(50):
             shown.update(self.play(self.start(PAGE), n_rounds=1, seed=seed)[0].shown.tolist())
         assert shown == set(range(PAGE.n_links))
 
