@@ -299,6 +299,10 @@ def _put_back(layout: PosteriorLayout, solution: PosteriorSolution) -> None:
     for k in range(len(mixed)):
         value, row, scale = start + k, mixed[k], solution.scale[k]
         mean = solution.tilt[1 + value]
+        if row[0] == 0.0:  # never seen, so all of its row is 0
+            solution.mean[1 + value] = scale * mean
+            solution.variance[1 + value] = scale
+            continue
         for j in range(n_rest):
             mean -= row[j] * solution.mean[0 if j == 0 else 1 + rest[j - 1]]
         solution.mean[1 + value] = scale * mean
