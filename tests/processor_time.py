@@ -1,4 +1,4 @@
-"""Measure the processor time of tests, by folder: `pytest --processor-time [FILES]`.
+"""Measure the processor time of tests: `pytest --processor-time=folders`, `files` or `tests`.
 
 The time includes the threads of the process and the processes that a test started and waited for.
 Collecting is not included.
@@ -22,11 +22,11 @@ def processor_s() -> float:
     return sum(os.times()[:4])
 
 
-def table_of(times: Iterable[tuple[str, float]], by_file: bool) -> list[str]:
-    """Return a line for each folder, or each file, with the sum of its times; the largest first.
+def table_of(times: Iterable[tuple[str, float]], by: str = "folders") -> list[str]:
+    """Return a line for each folder, file or test, with the sum of its times; the largest first.
 
     >>> times = [("tests/cli/test_a.py::b", 1.0), ("tests/cli/c/test_d.py", 2.0), ("src/e.py", 4.0)]
-    >>> table_of(times, by_file=False)
+    >>> table_of(times)
     ['     4.0 s     1 src', '     3.0 s     2 tests/cli', '     7.0 s     3 all']
     """
     sums: dict[str, list[float]] = defaultdict(list)
@@ -34,7 +34,7 @@ def table_of(times: Iterable[tuple[str, float]], by_file: bool) -> list[str]:
         file = PurePosixPath(nodeid.partition("::")[0])
         n_parts = 2 if file.parts[0] == "tests" else 1
         folder = "/".join(file.parts[:n_parts])
-        sums[str(file) if by_file else folder].append(seconds)
+        sums[{"tests": nodeid, "files": str(file), "folders": folder}[by]].append(seconds)
         sums["all"].append(seconds)
     largest_last = sorted(sums.items(), key=lambda one: (one[0] == "all", -sum(one[1])))
     return [f"{sum(own):8.1f} s {len(own):5} {name}" for name, own in largest_last]
@@ -44,8 +44,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option that prints the table."""
     parser.addoption(
         "--processor-time",
-        choices=["folders", "files"],
-        help="print the processor time of the tests of each folder or file",
+        choices=["folders", "files", "tests"],
+        help="print the processor time of each folder, of each file or of each test",
     )
 
 
@@ -81,5 +81,5 @@ def pytest_terminal_summary(
         if name == PROPERTY
     ]
     terminalreporter.section("processor time")
-    for line in table_of(times, by_file=wanted == "files"):
+    for line in table_of(times, wanted):
         terminalreporter.write_line(line)
