@@ -22,7 +22,7 @@ from slotwise.simulation.experiment import Experiment
 from slotwise.simulation.run_blocks import PlayedBlock, RunBlock, blocks_of
 from tests.simulation.worlds import FLOOR, LINKS, N_LINKS, N_SLOTS
 
-N_RUNS, N_ROUNDS = 12, 300
+N_RUNS, N_ROUNDS = 12, 100
 POLICIES = {"cucb": CUCB(), "uniform": Uniform()}
 N_ALL = N_RUNS * len(POLICIES)
 

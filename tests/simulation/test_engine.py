@@ -42,6 +42,8 @@ NOBODY = np.zeros(1, np.int64)
 Floats = NDArray[np.float64]
 Links = NDArray[np.int64]
 N_ROUNDS = 400
+PROBLEM = Problem(N_LINKS, N_SLOTS, FLOOR, horizon=N_ROUNDS)
+CHECKPOINTS = np.arange(1, N_ROUNDS + 1)
 
 
 def play_with_selector(
@@ -71,26 +73,39 @@ COMPILED = ("cucb", default_policy().name)
 """Policies whose run is played by machine code, too; that of others is made of the same parts."""
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *POLICIES,
-        *(pytest.param(one, id=f"{one}-compiled", marks=pytest.mark.compiled) for one in COMPILED),
-    ],
-)
+@pytest.mark.parametrize("name", POLICIES)
 def test_the_engine_is_a_plain_loop_over_selector(name: str) -> None:
     policy = registered_policy(name, N_ROUNDS)
-    problem = Problem(N_LINKS, N_SLOTS, FLOOR, horizon=N_ROUNDS)
-    checkpoints = np.arange(1, N_ROUNDS + 1)
     links = RememberingLinks(CLICKS, REVENUE)
-    record = play_run(policy, links, problem, checkpoints, seed=5, run=3)
+    record = play_run(policy, links, PROBLEM, CHECKPOINTS, seed=5, run=3)
     pages = links.pages.copy()
     expected_pages, brought = play_with_selector(policy, LINKS, seed=5, run=3)
     assert np.array_equal(pages, expected_pages)
+    assert_totals(record, brought)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("name", COMPILED)
+def test_a_run_in_machine_code_brings_what_the_plain_loop_brings(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In every round: another page would bring something else in one of those that follow.
+
+    The links are of a kind that other tests compile, too, so they do not write down their pages.
+    """
+    policy = registered_policy(name, N_ROUNDS)
+    record = play_run(policy, LINKS, PROBLEM, CHECKPOINTS, seed=5, run=3)
+    monkeypatch.setenv("SLOTWISE_COMPILE", "never")
+    _, brought = play_with_selector(policy, LINKS, seed=5, run=3)
+    assert_totals(record, brought)
+
+
+def assert_totals(record: Floats, brought: Floats) -> None:
+    """Check what a run recorded in every round against what its pages brought."""
     assert np.array_equal(record[TOTAL], np.cumsum(brought, axis=0).T)
     missed = np.maximum(0.0, FLOOR - brought[:, 0])
     assert np.allclose(record[VIOLATION, 0], np.cumsum(missed), rtol=0, atol=1e-9)
-    deficit = np.maximum(0.0, FLOOR * checkpoints - np.cumsum(brought[:, 0]))
+    deficit = np.maximum(0.0, FLOOR * CHECKPOINTS - np.cumsum(brought[:, 0]))
     assert np.allclose(record[DEFICIT, 0], np.maximum.accumulate(deficit), rtol=0, atol=1e-9)
 
 
@@ -121,9 +136,10 @@ class PlainCUCB(CUCB):
 
 
 @pytest.mark.compiled
-def test_a_plain_python_policy_equals_its_compiled_twin() -> None:
-    arguments: dict[str, Any] = {"n_rounds": 300, "n_runs": 2, "seed": 4}
+def test_a_plain_python_policy_equals_its_compiled_twin(monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments: dict[str, Any] = {"n_rounds": 200, "n_runs": 2, "seed": 4}
     compiled = simulate(LINKS, [CUCB()], N_SLOTS, FLOOR, **arguments)
+    monkeypatch.setenv("SLOTWISE_COMPILE", "auto")  # what its loop calls is interpreted
     with pytest.warns(PlainPythonNote, match="cucb runs as plain Python"):
         plain = simulate(LINKS, [PlainCUCB()], N_SLOTS, FLOOR, **arguments)
     for quantity, values in compiled.totals["cucb"].items():

@@ -36,7 +36,7 @@ def test_the_loop_with_an_own_page_can_be_compiled(has_rules: bool) -> None:
 @pytest.mark.parametrize("late", [0, 200])
 def test_chosen_pages_get_their_share_and_the_promise_is_kept(late: int) -> None:
     links = LateFeedback(LINKS, late, late)
-    asked = {"n_slots": 2, "n_rounds": 2_500, "n_runs": 2, "own_page": OWN, "n_threads": 1}
+    asked = {"n_slots": 2, "n_rounds": 2_500, "n_runs": 1, "own_page": OWN, "n_threads": 1}
     results = simulate(links, ["uniform", "cucb"], keep=0.9, **asked)  # type: ignore[arg-type]
     late_part = results.rounds >= 1_000
     for label in ("uniform", "cucb"):  # realised revenue: 5 deviations of 1,000 views are 16 %
