@@ -65,6 +65,14 @@ def changed(**quantities: float) -> Results:
     return Results(results.config, results.rounds, totals)
 
 
+@pytest.fixture(scope="module")
+def usual() -> Figure:
+    """The figure of two runs of the paper's policies; tests only read it."""
+    figure = draw_experiment(make_results(n_runs=2))
+    figure.draw_without_rendering()
+    return figure
+
+
 def test_the_title_is_the_experiments_and_the_foot_names_origin_and_data() -> None:
     said = words(draw_experiment(make_results(n_runs=4)))
     assert "Coupons, made up (look-alike)" in said
@@ -96,31 +104,29 @@ def test_late_feedback_is_said_by_level(delays: list[int], sentence: str) -> Non
     assert sentence in words(draw_experiment(make_results(n_runs=2, changes={"delays": delays})))
 
 
-@pytest.mark.parametrize("changes", [{}, {"delays": [0, 0]}])
-def test_immediate_feedback_needs_no_words(changes: dict[str, Any]) -> None:
-    assert "late" not in words(draw_experiment(make_results(n_runs=2, changes=changes)))
+def test_immediate_feedback_needs_no_words(usual: Figure) -> None:
+    assert "late" not in words(usual)
+    assert "late" not in words(draw_experiment(make_results(n_runs=2, changes={"delays": [0, 0]})))
 
 
-def test_title_and_delays_of_an_experiment_file_reach_its_figure(tmp_path: Path) -> None:
+def test_title_and_delays_of_an_experiment_file_reach_its_figure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Outside git there is no commit to name."""
+    monkeypatch.setenv("PATH", "")  # no git
+    current_commit.cache_clear()
     file = tmp_path / "mine.toml"
     shipped = experiment_path("late-feedback").read_text(encoding="utf-8")
     file.write_text(shipped.replace("Late feedback: Coupon-Purchase", "My own title"), "utf-8")
     small = load_experiment(file, {"n_runs": 2, "n_rounds": 20})
-    said = words(draw_experiment(run_experiment(small.experiment())))
-    assert "My own title (look-alike)" in said
-    assert "late feedback: click by 50, revenue by 2k rounds" in said
-
-
-def test_a_package_outside_git_leaves_no_commit_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "")  # no git
-    current_commit.cache_clear()
-    small = load_experiment(experiment_path("late-feedback"), {"n_runs": 2, "n_rounds": 20})
     try:
         results = run_experiment(small.experiment())
     finally:
         current_commit.cache_clear()
     assert results.config["commit"] is None
     said = words(draw_experiment(results))
+    assert "My own title (look-alike)" in said
+    assert "late feedback: click by 50, revenue by 2k rounds" in said
     assert "2 runs  ·  seed 1  ·  slotwise" in said
     assert "commit" not in said
     assert "None" not in said
@@ -137,36 +143,28 @@ def test_a_policy_beside_the_papers_is_marked_in_every_panel_and_the_table() -> 
     assert "† not in the paper" in words(draw_panels(results, ["regret"]))
 
 
-@pytest.mark.parametrize("labels", [tuple(BEHAVIOURS), ("con-ucb", "paced-bayes", "oracle")])
-def test_nothing_is_marked_where_nothing_is_added_or_it_is_not_the_papers(
-    labels: tuple[str, ...],
-) -> None:
+def test_nothing_is_marked_where_nothing_is_added_or_it_is_not_the_papers(usual: Figure) -> None:
+    assert "†" not in words(usual)
+    labels = ("con-ucb", "paced-bayes", "oracle")
     assert "†" not in words(draw_experiment(make_results(labels, n_runs=2)))
 
 
 def test_original_data_are_not_called_a_look_alike() -> None:
     dataset = {"name": "ad-clicks", "title": "Ad-Clicks", "look_alike": False}
-    said = words(draw_experiment(make_results(n_runs=2, changes={"dataset": dataset})))
+    said = words(draw_experiment(make_results(("lexp",), n_runs=2, changes={"dataset": dataset})))
     assert "Ad-Clicks" in said
     assert "look-alike" not in said
 
 
-def test_a_floor_out_of_reach_is_said() -> None:
-    results = make_results(n_runs=2, changes={"optimum": INFEASIBLE})
-    assert "infeasible: at most 3.2; compared with the most clicked page" in words(
-        draw_experiment(results)
-    )
-
-
-def test_regret_leaves_out_those_that_seek_another_optimum_and_says_so() -> None:
-    axes = panel(draw_experiment(make_results(n_runs=2)), "regret")
+def test_regret_leaves_out_those_that_seek_another_optimum_and_says_so(usual: Figure) -> None:
+    axes = panel(usual, "regret")
     assert labels_at_ends(axes) == {"Con-UCB", "Con-UCB γ/1440", "LExp", "oracle x*"}
     assert "without CUCB and Exp3.M, as in the paper" in [text.get_text() for text in axes.texts]
 
 
 @pytest.mark.parametrize("metric", ["violation", "reward", "ratio", "shortfall"])
-def test_every_policy_and_the_oracle_are_in_the_other_panels(metric: str) -> None:
-    axes = panel(draw_experiment(make_results(n_runs=2)), metric)
+def test_every_policy_and_the_oracle_are_in_the_other_panels(metric: str, usual: Figure) -> None:
+    axes = panel(usual, metric)
     everyone = {"Con-UCB", "Con-UCB γ/1440", "LExp", "CUCB", "Exp3.M", "oracle x*"}
     assert labels_at_ends(axes) - {"optimal"} == everyone
     assert ("optimal" in labels_at_ends(axes)) == (metric == "reward")
@@ -182,20 +180,17 @@ def test_lines_and_bands_are_those_of_the_results() -> None:
     assert heights.max() == pytest.approx(curve.high.max())
 
 
-def test_axis_numbers_are_readable() -> None:
-    figure = draw_experiment(make_results(n_runs=2))
-    figure.draw_without_rendering()
-    ticks = [tick.get_text() for tick in panel(figure, "violation").get_xticklabels()]
+def test_axis_numbers_are_readable(usual: Figure) -> None:
+    ticks = [tick.get_text() for tick in panel(usual, "violation").get_xticklabels()]
     assert ticks == ["0", "10k", "20k", "30k", "40k", "50k"]
 
 
 @pytest.mark.parametrize(
     "make",
     [
-        pytest.param(lambda: make_results(n_runs=1), id="one run"),
         pytest.param(lambda: make_results(("lexp",), n_runs=2), id="one policy"),
         pytest.param(lambda: make_results(("cucb", "exp3-m"), n_runs=2), id="no oracle"),
-        pytest.param(lambda: make_results(("oracle",), n_runs=1), id="the oracle alone"),
+        pytest.param(lambda: make_results(("oracle",), n_runs=1), id="the oracle alone, one run"),
         pytest.param(lambda: make_results(n_rounds=1, n_runs=2), id="one round"),
         pytest.param(lambda: make_results(ODD_LABELS, n_runs=2), id="odd labels"),
         pytest.param(lambda: make_results(tuple(f"p{n}" for n in range(40)), n_runs=2), id="many"),
@@ -213,7 +208,7 @@ def test_any_results_can_be_drawn(make: Callable[[], Results], tmp_path: Path) -
 
 
 def test_both_formats_are_written_unless_told(tmp_path: Path) -> None:
-    svg, png = draw_results(make_results(n_runs=2, n_checkpoints=10), tmp_path, "figure")
+    svg, png = draw_results(make_results(("lexp",), n_runs=2), tmp_path, "figure")
     assert svg.read_text().startswith("<?xml")
     assert png.read_bytes().startswith(b"\x89PNG")
 
@@ -228,25 +223,29 @@ def test_a_panel_says_whose_ratio_is_infinite() -> None:
 def test_regret_is_against_the_most_clicked_page_when_the_floor_is_out_of_reach() -> None:
     results = make_results(n_runs=2, changes={"optimum": INFEASIBLE})
     said = words(draw_experiment(results))
+    assert "infeasible: at most 3.2; compared with the most clicked page" in said
     assert "revenue missed relative to the most clicked page" in said
     assert "that keeps the floor" not in said
 
 
-@pytest.mark.parametrize("draw", [draw_experiment, draw_sweep])
+@pytest.mark.parametrize(
+    ("draw", "make"), [(draw_experiment, lambda: make_results(("lexp",))), (draw_sweep, make_sweep)]
+)
 def test_the_same_results_give_the_same_bytes(
-    draw: Callable[[Results], Figure], tmp_path: Path
+    draw: Callable[[Results], Figure], make: Callable[[], Results], tmp_path: Path
 ) -> None:
-    first = save_figure(draw(make_sweep()), tmp_path, "first")
-    second = save_figure(draw(make_sweep()), tmp_path, "second")
+    first = save_figure(draw(make()), tmp_path, "first")
+    second = save_figure(draw(make()), tmp_path, "second")
     for one, other in zip(first, second, strict=True):
         assert one.read_bytes() == other.read_bytes()
     assert "<dc:date>" not in first[0].read_text()
 
 
 def test_the_users_own_style_changes_nothing_and_stays(tmp_path: Path) -> None:
-    (plain,) = draw_results(make_results(n_runs=2), tmp_path, "plain", ["svg"])
+    results = make_results(("lexp",), n_runs=2)
+    (plain,) = draw_results(results, tmp_path, "plain", ["svg"])
     with mpl.rc_context({"font.size": 30, "axes.facecolor": "red", "svg.hashsalt": "x"}):
-        (styled,) = draw_results(make_results(n_runs=2), tmp_path, "styled", ["svg"])
+        (styled,) = draw_results(results, tmp_path, "styled", ["svg"])
         assert mpl.rcParams["font.size"] == 30
     assert plain.read_bytes() == styled.read_bytes()
 

@@ -209,7 +209,7 @@ def test_few_policies_and_one_run_make_a_report_too(
 
 
 def test_the_same_results_give_the_same_report(tmp_path: Path) -> None:
-    results = [make_results(n_runs=3, n_checkpoints=10)]
+    results = [make_results(("con-ucb", "oracle"), n_runs=3, n_checkpoints=10)]
     first = write_report(results, [], tmp_path / "a")
     second = write_report(results, [], tmp_path / "b")
     assert first.html.read_bytes() == second.html.read_bytes()
@@ -224,7 +224,7 @@ def test_a_report_of_nothing_is_refused(tmp_path: Path) -> None:
 def test_figures_that_are_drawn_already_are_not_drawn_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    results, sweep = make_results(LABELS, n_runs=2, n_checkpoints=10), make_sweep()
+    results, sweep = make_results(("con-ucb",), n_runs=2, n_checkpoints=10), make_sweep((1, 72))
     pictures = Pictures()
     drawn = [pictures.of(one) for one in (results, sweep)]
 
