@@ -1,4 +1,7 @@
-"""`slotwise reproduce`, whole, with few runs of few rounds."""
+"""`slotwise reproduce`, whole, with few runs of few rounds.
+
+The loops are those that other tests compile, too.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,11 @@ import pytest
 
 from slotwise.cli import experiments
 from slotwise.cli.main import main
-from slotwise.simulation import Results
+from slotwise.simulation import Results, series
 from slotwise.simulation.run_blocks import PlayedBlock, RunBlock
 from slotwise.simulation.series import FIGURES, SWEEPS
+
+pytestmark = pytest.mark.compiled
 
 TINY = ["--runs", "3", "--rounds", "60"]
 
@@ -139,8 +144,13 @@ def test_ctrl_c_is_answered_at_once(
 
 
 def test_on_the_original_files_a_floor_out_of_reach_is_reported(
-    original_files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    original_files: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    monkeypatch.setattr(series, "FIGURES", ("figure-1-coupon", "figure-3-edx"))
+    monkeypatch.setattr(series, "SWEEPS", ())
     command = ["reproduce", *TINY, "--data", str(original_files), "--out", str(tmp_path)]
     assert main(command) == 0
     assert "look-alike used instead of coupon-purchase" in capsys.readouterr().out

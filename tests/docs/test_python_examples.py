@@ -19,6 +19,9 @@ import pytest
 from tests.docs.pages import PAGES, ROOT, Block, blocks_of, read_page
 from tests.docs.service_for_examples import ExampleService, example_service, uses_service
 
+LONG = frozenset({"docs/researcher.md", "docs/experiments.md"})
+"""Pages that simulate thousands of rounds in loops that other tests compile, too."""
+
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -58,13 +61,13 @@ def calls_curl(page: str) -> bool:
     return any(map(is_curl, blocks_of(read_page(page))))
 
 
+def marks_of(page: str) -> list[pytest.MarkDecorator]:
+    marks = [pytest.mark.system] if calls_curl(page) else []
+    return [*marks, pytest.mark.compiled] if page in LONG else marks
+
+
 @pytest.mark.parametrize(
-    "page",
-    [
-        pytest.param(page, marks=pytest.mark.system if calls_curl(page) else ())
-        for page in PAGES
-        if has_examples(page)
-    ],
+    "page", [pytest.param(page, marks=marks_of(page)) for page in PAGES if has_examples(page)]
 )
 def test_the_examples_of_a_page_run_in_order(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
