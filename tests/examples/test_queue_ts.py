@@ -25,7 +25,6 @@ ROOT = Path(__file__).resolve().parents[2]
 PROJECT = ROOT / "examples" / "queue_ts"
 
 
-@pytest.mark.compiled
 class TestQueueTS(PolicyContract):
     ordered_knowledge = ORDERED[QueueTS.name]
 
@@ -33,7 +32,6 @@ class TestQueueTS(PolicyContract):
         return QueueTS()
 
 
-@pytest.mark.compiled
 class TestQueueTSWithFittedPriorAndMemory(PolicyContract):
     ordered_knowledge = EvidencePolicy.per_link | ORDERED[QueueTS.name]
 

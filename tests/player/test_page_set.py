@@ -44,11 +44,10 @@ def taught(policy: Policy) -> Player:
     return player
 
 
-@pytest.mark.compiled
 @pytest.mark.parametrize("policy", PACING, ids=lambda policy: policy.name)
 def test_the_average_page_is_near_the_best_mix(policy: Policy) -> None:
     player, rng = taught(policy), np.random.default_rng(1)
-    ahead = play_ahead(Chooser(policy, PROBLEM, player.state), RATES, rng, n_rounds=20_000)
+    ahead = play_ahead(Chooser(policy, PROBLEM, player.state), RATES, rng, n_rounds=2_000)
     average = ahead.probabilities
     assert average.sum() == pytest.approx(3.0)
     assert BEST.status == "binding"
@@ -80,7 +79,18 @@ LIKED = np.array([[0.6, 0.1, 0.1, 0.1, 0.1, 0.1], [0.1, 0.6, 0.1, 0.1, 0.1, 0.1]
 EVERYBODY = [np.array(one) for one in product(range(2), range(2, 5))]
 
 
-def taught_for_whom(problem: Problem = FOR_WHOM, n_rounds: int = 1_200) -> Player:
+@pytest.fixture(scope="module")
+def taught_once() -> Player:
+    return taught_for_whom()
+
+
+@pytest.fixture
+def knowing(taught_once: Player) -> Player:
+    """Return a copy of the player that `taught_for_whom` returns."""
+    return taught_once.copy()
+
+
+def taught_for_whom(problem: Problem = FOR_WHOM, n_rounds: int = 400) -> Player:
     """Return a player that saw three visitors of the first kind for one of the second.
 
     The first kind likes link 0, the second link 1.
@@ -107,8 +117,8 @@ def rates_of(player: Player) -> Any:
     return evidence.sums / evidence.views
 
 
-def test_visitors_seen_have_the_shares_in_which_they_came() -> None:
-    player, policy = taught_for_whom(), PacedBayes()
+def test_visitors_seen_have_the_shares_in_which_they_came(knowing: Player) -> None:
+    player, policy = knowing, PacedBayes()
     visitors = visitors_seen(policy, player.state)
     assert visitors.shape == (64, 2)
     shares = np.bincount(visitors.ravel(), minlength=5) / 64
@@ -120,9 +130,9 @@ def test_visitors_seen_have_the_shares_in_which_they_came() -> None:
     assert set(nobody_yet.ravel().tolist()) == {0, 1, 2, 3, 4}
 
 
-def test_rounds_ahead_are_those_of_the_visitors_that_come() -> None:
+def test_rounds_ahead_are_those_of_the_visitors_that_come(knowing: Player) -> None:
     """For a visitor of whom nothing is known link 0 would be on every page."""
-    player, policy, rng = taught_for_whom(), PacedBayes(), np.random.default_rng(1)
+    player, policy, rng = knowing, PacedBayes(), np.random.default_rng(1)
     state, rates = player.state, rates_of(player)
     chooser = Chooser(policy, FOR_WHOM, state)
     average = play_ahead(chooser, rates, rng, n_rounds=256).probabilities
@@ -135,8 +145,8 @@ def test_rounds_ahead_are_those_of_the_visitors_that_come() -> None:
     assert average_probabilities(second, rng)[1] > 0.95
 
 
-def test_at_the_policys_own_price_it_is_the_policys_own_page() -> None:
-    player = taught_for_whom(n_rounds=300)
+def test_at_the_policys_own_price_it_is_the_policys_own_page(knowing: Player) -> None:
+    player = knowing
     for visitor in EVERYBODY:
         PacedBayes.choose(player.state, visitor, np.random.default_rng(1))
         own, means = dense_probabilities(player.state.mix), player.state.posterior.mean.copy()
@@ -150,8 +160,10 @@ def test_at_the_policys_own_price_it_is_the_policys_own_page() -> None:
         np.testing.assert_allclose(pages.rate[1], unit * means[0] * means[1], rtol=1e-6)
 
 
-def test_a_page_is_the_average_over_the_prices_among_the_links_asked_for() -> None:
-    player, visitor = taught_for_whom(n_rounds=300), EVERYBODY[1]
+def test_a_page_is_the_average_over_the_prices_among_the_links_asked_for(
+    knowing: Player,
+) -> None:
+    player, visitor = knowing, EVERYBODY[1]
     prices, links = np.array([[0.0], [0.3], [4.0]]), np.array([0, 2, 3, 5])
     rates = rates_of(player)
     expected = sum(
@@ -165,8 +177,8 @@ def test_a_page_is_the_average_over_the_prices_among_the_links_asked_for() -> No
     np.testing.assert_allclose(pages.scores(links), worth)
 
 
-def test_prices_ahead_lead_to_a_mix_that_keeps_the_floor() -> None:
-    player, visitors = taught_for_whom(), np.array(EVERYBODY)
+def test_prices_ahead_lead_to_a_mix_that_keeps_the_floor(knowing: Player) -> None:
+    player, visitors = knowing, np.array(EVERYBODY)
     pages = PageSet.ahead(player.copy(), visitors, rates_of(player), 256)
     assert 1 <= len(pages.prices) <= N_PRICES
     assert (np.diff(pages.prices[:, 0]) >= 0).all()
@@ -174,8 +186,10 @@ def test_prices_ahead_lead_to_a_mix_that_keeps_the_floor() -> None:
     assert np.mean(clicks) >= 0.97 * FOR_WHOM.click_floor
 
 
-def test_open_views_make_bounds_narrower_and_the_price_counts_what_they_owe() -> None:
-    player, visitor = taught_for_whom(n_rounds=300), EVERYBODY[0]
+def test_open_views_make_bounds_narrower_and_the_price_counts_what_they_owe(
+    knowing: Player,
+) -> None:
+    player, visitor = knowing, EVERYBODY[0]
     few, many = player.copy(), player.copy()
     set_open_views(many, np.full((2, 6), 400.0))
     for one in (few, many):
@@ -196,7 +210,7 @@ def test_open_views_make_bounds_narrower_and_the_price_counts_what_they_owe() ->
 def test_a_segment_with_a_floor_has_a_price_of_its_own() -> None:
     floors = {"f0": {"v0": 0.9}}
     problem = Problem(6, 1, click_floor=0.2, features=features_of(SIZES), segment_floors=floors)
-    player = taught_for_whom(problem, n_rounds=300)
+    player = taught_for_whom(problem, n_rounds=200)
     pages = PageSet.ahead(player.copy(), np.array(EVERYBODY), rates_of(player), 64)
     assert pages.prices.shape == (64, 2)
     assert (pages.prices[:, 1] > 0.0).all()

@@ -2,11 +2,13 @@
 
 `train` fills one store with all of them. What was learned and what is shown can then be compared
 before and after anything that must change neither. Used by `test_what_was_learned`.
+Kinds of large pools are in `LARGE_KINDS`: their only difference is their size.
 """
 
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,8 +33,6 @@ TRAINED_US = T0 + 4_000 * SECOND_US
 """When the training ends."""
 
 EIGHT_FEATURES = {f"f{k}": ["a", "b"] for k in range(8)}
-N_PAIRED = 440
-"""With eight features of two words, pairs of values fit for this many links, not for 452."""
 
 
 class Kind(NamedTuple):
@@ -83,7 +83,6 @@ KINDS = {
     "open-list": Kind({"features": {"country": "text"}}),
     "open-lists": Kind({"features": {"country": "text", "ref": "text"}}),
     "eight-features": Kind({"features": EIGHT_FEATURES}),
-    "eight-features-many-links": Kind({"features": EIGHT_FEATURES}, n_links=460),
     "segment-floors": Kind(
         {"features": {"device": ["a", "b"]}, "segment_floors": {"device": {"a": 0.2}}}
     ),
@@ -97,6 +96,9 @@ KINDS = {
     "known-counts": Kind({}, known=True),
     "known-counts-words": Kind({"features": {"device": ["a", "b"]}}, known=True),
 }
+LARGE_KINDS = {"eight-features-many-links": Kind({"features": EIGHT_FEATURES}, n_links=460)}
+"""Pairs of values of the eight features fit for 440 links, not for 452."""
+_ALL_KINDS = KINDS | LARGE_KINDS
 
 _VALUES: dict[str, list[Any]] = {
     "text": ["DE", "FR", "IT"],
@@ -113,9 +115,9 @@ def visitor_of(kind: Kind, chance: random.Random) -> dict[str, Any]:
     return said
 
 
-def set_up(service: Service) -> None:
-    """Make all pools."""
-    for pool_id, kind in KINDS.items():
+def set_up(service: Service, kinds: Mapping[str, Kind]) -> None:
+    """Make a pool of each kind."""
+    for pool_id, kind in kinds.items():
         settings = {
             "policy": "paced-bayes",
             "policy_settings": {},
@@ -135,7 +137,7 @@ def set_up(service: Service) -> None:
 
 def visit(service: Service, pool_id: str, n_views: int, start_us: int) -> None:
     """Send visitors to one pool, a view a second; two links are clicked often."""
-    kind, chance = KINDS[pool_id], random.Random(f"{pool_id} {start_us}")
+    kind, chance = _ALL_KINDS[pool_id], random.Random(f"{pool_id} {start_us}")
     for k in range(n_views):
         now_us = start_us + k * SECOND_US
         page = service.decider.decide(pool_id, now_us, visitor=visitor_of(kind, chance))
@@ -151,13 +153,13 @@ def visit(service: Service, pool_id: str, n_views: int, start_us: int) -> None:
             service.committer.submit_events(events, now_us + 1)
 
 
-def train(service: Service) -> None:
-    """Make all pools and let them learn; some views settle, the last ones stay open."""
-    set_up(service)
-    for pool_id in KINDS:
+def train(service: Service, kinds: Mapping[str, Kind]) -> None:
+    """Make a pool of each kind and let it learn; some views settle, the last ones stay open."""
+    set_up(service, kinds)
+    for pool_id in kinds:
         visit(service, pool_id, N_SETTLED, T0 + SECOND_US)
     service.learner.learn(TRAINED_US - 100 * SECOND_US)
-    for pool_id in KINDS:
+    for pool_id in kinds:
         visit(service, pool_id, N_OPEN, TRAINED_US - 90 * SECOND_US)
     service.learner.learn(TRAINED_US)
     service.flush().result()
@@ -178,8 +180,9 @@ def known_of(service: Service, pool_id: str) -> Known:
     """Return what a pool shows and what it has learned."""
     installed, chance = service.decider.installed(pool_id), random.Random(3)
     pages = [installed.probabilities.tolist()]
-    if KINDS[pool_id].features:
-        said = [visitor_of(KINDS[pool_id], chance) for _ in range(4)]
+    kind = _ALL_KINDS[pool_id]
+    if kind.features:
+        said = [visitor_of(kind, chance) for _ in range(4)]
         visitors = [installed.known_visitors.know(one).values for one in said]
         pages = [installed.probabilities_for(one).tolist() for one in visitors]
     run = service.publisher.runs[pool_id]
@@ -199,8 +202,8 @@ def known_of(service: Service, pool_id: str) -> Known:
     )
 
 
-def assert_same(found: Known, before: Known) -> None:
+def assert_same(found: Known, before: Known, pool_id: str) -> None:
     """Compare what was learned exactly, and what is shown up to rounding."""
-    assert found.failure == ""
-    assert found.arrays == before.arrays
-    np.testing.assert_allclose(found.pages, before.pages, atol=1e-6)
+    assert found.failure == "", pool_id
+    assert found.arrays == before.arrays, pool_id
+    np.testing.assert_allclose(found.pages, before.pages, atol=1e-6, err_msg=pool_id)

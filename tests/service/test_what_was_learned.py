@@ -1,13 +1,14 @@
 """What was learned survives everything that an operator does, for every kind of pool.
 
-One store is trained once. Each journey takes a copy of it through a restart, a purge, a move or the
-like; then what is shown at once, what was learned, and both after the next fold must be the same.
+One store is trained once for all kinds, and one for pools that are only large. Each journey takes
+a copy of it through a restart, a purge, a move or the like; then what is shown at once, what was
+learned, and both after the next fold must be the same.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
@@ -26,7 +27,16 @@ from slotwise.service.storage.postgresql import PostgresqlStore
 from slotwise.service.storage.sqlite import SqliteStore
 from slotwise.service.storage.verify import verify
 from tests.service.conftest import until
-from tests.service.kinds_of_pools import KINDS, TRAINED_US, Known, assert_same, known_of, train
+from tests.service.kinds_of_pools import (
+    KINDS,
+    LARGE_KINDS,
+    TRAINED_US,
+    Kind,
+    Known,
+    assert_same,
+    known_of,
+    train,
+)
 from tests.service.private_postgresql import PrivatePostgresql
 
 OPTIONS = ServiceOptions(seed=1, commit_every_ms=0.0)
@@ -49,7 +59,8 @@ def open_store(store: Store) -> Service:
 
 
 def everything(service: Service) -> Everything:
-    return {pool_id: known_of(service, pool_id) for pool_id in KINDS}
+    pools = service.directory.all_pools()
+    return {one.settings.pool_id: known_of(service, one.settings.pool_id) for one in pools}
 
 
 def seen(service: Service) -> Found:
@@ -66,28 +77,35 @@ def finish(service: Service, path: Path | str) -> None:
     store.close()
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("learned")
+class Trained(NamedTuple):
+    """What a training has left."""
+
+    closed: Path
+    """The store after the service has stopped."""
+    killed: Path
+    """The store as a kill of the running service leaves it, with its write-ahead log."""
+    before: Everything
 
 
-@pytest.fixture(scope="module")
-def trained(folder: Path) -> tuple[Path, Everything]:
-    """Return a store that a running service has left, as a kill leaves it, and what it knew."""
+def trained(folder: Path, kinds: Mapping[str, Kind]) -> Trained:
     path, left = folder / "trained.db", folder / "left.db"
     service = open_store(SqliteStore(path))
-    train(service)
+    train(service, kinds)
     before = everything(service)
     for name in ("", "-wal"):
         shutil.copy(f"{path}{name}", f"{left}{name}")
     service.close()
-    return left, before
+    return Trained(path, left, before)
 
 
 @pytest.fixture(scope="module")
-def closed(folder: Path, trained: tuple[Path, Everything]) -> Path:
-    """Return the store after a service has stopped."""
-    return folder / "trained.db"
+def all_kinds(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    return trained(tmp_path_factory.mktemp("learned"), KINDS)
+
+
+@pytest.fixture(scope="module")
+def large_kinds(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    return trained(tmp_path_factory.mktemp("large"), LARGE_KINDS)
 
 
 def copied(path: Path, name: str) -> Path:
@@ -193,29 +211,41 @@ JOURNEYS: dict[str, Journey] = {
 }
 
 
-def with_system(name: str) -> object:
-    needs_postgresql = name in ("move", "move and back", "another learner")
-    return pytest.param(name, marks=pytest.mark.system) if needs_postgresql else name
+def names(slow: Iterable[str] = ()) -> list[object]:
+    """Return the names of all journeys, marked by what they need."""
+    system = ("move", "move and back", "another learner")
+    marks = {name: [pytest.mark.system] * (name in system) for name in JOURNEYS}
+    for name in slow:
+        marks[name].append(pytest.mark.slow)
+    return [pytest.param(name, marks=marks[name]) for name in JOURNEYS]
 
 
-@pytest.fixture(scope="module", params=[with_system(one) for one in JOURNEYS])
-def journey(
-    request: pytest.FixtureRequest, trained: tuple[Path, Everything], closed: Path
-) -> Found:
-    """Return everything before a journey, at once after it, and after the next fold."""
-    left, before = trained
-    path = copied(closed, request.param.replace(" ", "-"))
-    if request.param == "kill":
-        path = copied(left, "killed")
-        shutil.copy(f"{left}-wal", f"{path}-wal")
-    found = JOURNEYS[request.param](path, lambda: request.getfixturevalue("postgresql"))
-    return found if found.before else found._replace(before=before)
+def assert_survives(name: str, left: Trained, postgresql: Postgresql) -> None:
+    path = copied(left.closed, name.replace(" ", "-"))
+    if name == "kill":
+        path = copied(left.killed, "killed")
+        shutil.copy(f"{left.killed}-wal", f"{path}-wal")
+    found = JOURNEYS[name](path, postgresql)
+    expected = found.before or left.before
+    assert found.at_once.keys() == found.later.keys() == expected.keys() == left.before.keys()
+    for pool_id, before in expected.items():
+        later = found.later[pool_id]
+        assert_same(found.at_once[pool_id], before, pool_id)
+        assert later.failure == "", pool_id
+        assert later.arrays == before.arrays, pool_id
 
 
-@pytest.mark.parametrize("pool_id", KINDS)
-def test_what_was_learned_survives(journey: Found, pool_id: str) -> None:
-    assert journey.before is not None
-    before, later = journey.before[pool_id], journey.later[pool_id]
-    assert_same(journey.at_once[pool_id], before)
-    assert later.failure == ""
-    assert later.arrays == before.arrays
+# Backup and forgetting purge first, too.
+@pytest.mark.parametrize("name", names(slow=["purge"]))
+def test_what_was_learned_survives(
+    name: str, all_kinds: Trained, request: pytest.FixtureRequest
+) -> None:
+    assert_survives(name, all_kinds, lambda: request.getfixturevalue("postgresql"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", names())
+def test_what_large_pools_learned_survives(
+    name: str, large_kinds: Trained, request: pytest.FixtureRequest
+) -> None:
+    assert_survives(name, large_kinds, lambda: request.getfixturevalue("postgresql"))

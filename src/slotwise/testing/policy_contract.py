@@ -29,6 +29,7 @@ from slotwise.testing.policy_hook_laws import PolicyHookLaws
 from slotwise.testing.policy_play import (
     EVERYBODY,
     FLOOR,
+    N_CHOICES,
     OF_SLOTS,
     OF_VISITORS,
     PAGE,
@@ -352,7 +353,7 @@ class PolicyContract(PolicyHookLaws):
             if rate is not None:
                 self.learn_about_all(player, np.full(problem.n_links, rate))
             off = np.abs(self.mean_choice(player) - share).max()
-            assert off <= self.tie_tolerance(player), f"every link has the rate {rate}"
+            assert off <= self.tie_tolerance(player, share), f"every link has the rate {rate}"
 
     @every_problem
     def test_links_that_look_alike_are_treated_alike(self, problem: Problem) -> None:
@@ -361,8 +362,8 @@ class PolicyContract(PolicyHookLaws):
         twins = slice(1, 1 + problem.n_links // 2)
         rates[twins] = 0.5
         self.learn_about_all(player, rates, n_views=40)
-        probabilities = self.mean_choice(player)[twins]
-        tolerance = 2.0 * self.tie_tolerance(player)
+        probabilities = self.mean_choice(player, 2 * N_CHOICES)[twins]
+        tolerance = 2.0 * self.tie_tolerance(player, n_choices=2 * N_CHOICES)
         assert len(probabilities) == 0 or np.ptp(probabilities) <= tolerance
 
     def test_chance_alone_breaks_ties(self) -> None:

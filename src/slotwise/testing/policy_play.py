@@ -5,6 +5,7 @@ Used by `policy_contract` and `policy_hook_laws`.
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
@@ -41,7 +42,7 @@ FLOOR_RATES = np.array([[0.8, 0.8, 0.8, 0.2, 0.2, 0.2], [0.0, 0.0, 0.0, 0.2, 0.2
 every_problem = pytest.mark.parametrize("problem", PROBLEMS.values(), ids=list(PROBLEMS))
 
 N_ROUNDS = 60
-N_CHOICES = 2_000
+N_CHOICES = 400
 N_PLAYED = 128
 
 
@@ -127,9 +128,9 @@ class PolicyPlay:
         player.choose(visitor, np.random.default_rng(seed), all_links=True)
         return player.chosen_probabilities()
 
-    def mean_choice(self, player: Player) -> Floats:
-        """Return the probabilities, averaged over many choices where the policy samples."""
-        n_choices = N_CHOICES if player.form.samples else 1
+    def mean_choice(self, player: Player, n_choices: int = N_CHOICES) -> Floats:
+        """Return the probabilities, averaged over `n_choices` where the policy samples."""
+        n_choices = n_choices if player.form.samples else 1
         rng = np.random.default_rng(5)
         total = np.zeros(player.problem.n_links)
         for _ in range(n_choices):
@@ -137,9 +138,17 @@ class PolicyPlay:
             total += player.chosen_probabilities()
         return total / n_choices
 
-    def tie_tolerance(self, player: Player) -> float:
-        """How far a link may be from its share: by Hoeffding, above this once in 10^10."""
-        return 0.08 if player.form.samples else 1e-9
+    def tie_tolerance(
+        self, player: Player, share: float = 0.5, n_choices: int = N_CHOICES
+    ) -> float:
+        """How far the mean choice of a link may be from its share.
+
+        By Bernstein's inequality it is further in less than one case of 10^9.
+        """
+        if not player.form.samples:
+            return 1e-9
+        part = math.log(2e9) / n_choices
+        return math.sqrt(2.0 * share * (1.0 - share) * part) + part / 3.0
 
     def clicks_at_known_rates(self, problem: Problem) -> float:
         """Return the clicks per page once `FLOOR_RATES` are known.
