@@ -41,6 +41,7 @@ DECIDING = (
     "slotwise.environments.drifting",
     "slotwise.environments.environment",
     "slotwise.environments.late_feedback",
+    "slotwise.environments.revenue_amounts",
     "slotwise.environments.visitor_shops",
     "slotwise.features",
     "slotwise.frequent_words",
