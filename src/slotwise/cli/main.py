@@ -27,8 +27,8 @@ HEADINGS = {
     "Serving": {
         "serve": "serving",
         "demo": "demo",
-        "keys": "serving",
-        "import": "serving",
+        "keys": "store_keys",
+        "import": "importing",
         "plan": "needed_traffic",
         "warm-up": "warm_up",
     },

@@ -88,7 +88,7 @@ def test_the_command_imports_into_a_running_service(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("slotwise.cli.serving.MAX_CHARS", 10)  # several calls
+    monkeypatch.setattr("slotwise.cli.importing.MAX_CHARS", 10)  # several calls
     table = tmp_path / "clicks.csv"
     table.write_text("link,views,clicks\nl1,1000,30\nl2,500,5\nl1,7,1\n")
     pool = make_pool()
