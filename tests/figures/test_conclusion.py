@@ -10,7 +10,7 @@ import pytest
 
 from slotwise.figures.claims import Verdict
 from slotwise.figures.conclusion import common_range, conclude, headline, judge, range_phrase
-from slotwise.figures.paper_report import stated_claims, unstated_claims
+from slotwise.figures.report_contents import stated_claims, unstated_claims
 from slotwise.figures.setting import Setting
 from slotwise.figures.sweep_figure import draw_sweep
 from slotwise.simulation.results import Results

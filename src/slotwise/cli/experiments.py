@@ -28,7 +28,7 @@ from slotwise.figures import Layout, Pictures, draw_results, is_sweep, write_rep
 from slotwise.figures.canvas import FORMATS
 from slotwise.figures.claims import Verdict, quick_look_note
 from slotwise.figures.conclusion import Judged, headline, judge
-from slotwise.figures.paper_report import TABLED, stated_claims
+from slotwise.figures.report_contents import TABLED, stated_claims
 from slotwise.figures.setting import Setting
 from slotwise.plugins import look_for_modules_in
 from slotwise.simulation import Planned, experiment_path, load_experiment, log_run, run_series

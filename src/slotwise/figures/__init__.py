@@ -2,9 +2,9 @@
 
 `result_figures` lays out `panels` of metrics, `floor_price` draws what a floor costs,
 `answers_figure` what candidates would have earned, and `paper_report` puts figures, tables and the
-judged `claims` of the paper on one page. All share one `style` and are written by `canvas`. Nothing
-here simulates: the input is results and answers, the output files. The command line uses it, and so
-do results in notebooks.
+judged `claims` of the paper (`report_contents`) on one page. All share one `style` and are written
+by `canvas`. Nothing here simulates: the input is results and answers, the output files. The command
+line uses it, and so do results in notebooks.
 """
 
 from slotwise.extras import naming_extra

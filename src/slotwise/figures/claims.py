@@ -1,6 +1,6 @@
 """The paper's claims, each judged on the results of one data set.
 
-Used by `conclusion`, `paper_report` and `cli`.
+Used by `conclusion`, `paper_report`, `report_contents` and `cli`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """At which γ the paper's statements hold, and what follows from that in sentences.
 
-Used by `cli`, `paper_report` and `sweep_figure`.
+Used by `report_contents`, `sweep_figure` and `cli`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One panel: a metric over time, with a line and a band for every policy.
 
-Used by `chosen_panels`, `experiment_figure`, `paper_report`, `several_floors_figure` and
+Used by `chosen_panels`, `experiment_figure`, `report_contents`, `several_floors_figure` and
 `sweep_figure`.
 """
 

@@ -1,8 +1,7 @@
 """The settings of an experiment in words: its data set, its floor, and what the paper has of it.
 
-Used by `canvas`, `chosen_panels`, `claims`, `cli`, `conclusion`, `experiment_figure`,
-`own_page_figure`, `panels`, `paper_report`, `segment_figure`, `several_floors_figure` and
-`sweep_figure`.
+Used by `canvas`, `chosen_panels`, `claims`, `conclusion`, `experiment_figure`, `own_page_figure`,
+`panels`, `report_contents`, `segment_figure`, `several_floors_figure`, `sweep_figure` and `cli`.
 """
 
 from __future__ import annotations
