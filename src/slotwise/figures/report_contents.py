@@ -37,7 +37,7 @@ Rows = list[tuple[str, list[str]]]
 """A table: the name of each row, and its cells."""
 
 
-def compare_beside(results: Sequence[Results]) -> dict[str, Rows]:
+def compare_other_policies(results: Sequence[Results]) -> dict[str, Rows]:
     """Return a table for each policy that is not in the paper and ran with all of the paper's.
 
     A row is a data set. Its cells are means after the last round: the regret of the policy and of
@@ -137,16 +137,17 @@ def unstated_claims(judged: Sequence[Judged]) -> ClaimsTable:
 
 @dataclass(frozen=True)
 class ReportPage:
-    """A whole report."""
+    """A whole report: the contents of both templates."""
 
     chapters: list[Chapter]
     sweeps: list[Chapter]
-    beside: dict[str, Rows]
+    other_policies: dict[str, Rows]
+    """For each policy that is not in the paper, its table against Con-UCB."""
     judged: list[Judged]
     headline: str
     """The sentence of the conclusion that is not folded."""
     conclusion: list[str]
-    """The rest of it."""
+    """The paragraphs that are folded."""
 
     @property
     def quick_look(self) -> str:
@@ -175,8 +176,10 @@ def gather(results: Sequence[Results], sweeps: Sequence[Results]) -> ReportPage:
     found = [_chapter(each, name) for each, name in zip([*results, *sweeps], names, strict=True)]
     chapters, swept = found[: len(results)], found[len(results) :]
     judged = judge([*results, *sweeps])
-    headline, *rest = conclude(judged, [chapter.setting for chapter in chapters])
-    return ReportPage(chapters, swept, compare_beside(results), judged, headline, rest)
+    headline, *folded = conclude(judged, [chapter.setting for chapter in chapters])
+    return ReportPage(
+        chapters, swept, compare_other_policies(results), judged, headline, conclusion=folded
+    )
 
 
 def _chapter(results: Results, figure_name: str) -> Chapter:
