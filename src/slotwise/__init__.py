@@ -56,9 +56,9 @@ __all__ = [
     "simulate",
 ]
 
-# Loaded on first use. Tables, files and HTTP are not needed to choose links, and a compiler
-# is not needed to store them.
-_LATER = {
+# Imported at first use, so that a program loads only what it needs: tables, files and HTTP are not
+# needed to choose links, and a compiler is not needed to store them.
+_HOMES = {
     "BernoulliLinks": "slotwise.environments",
     "Client": "slotwise.client",
     "Decision": "slotwise.rounds",
@@ -70,15 +70,16 @@ _LATER = {
     "Selector": "slotwise.selector",
     "simulate": "slotwise.simulation",
 }
+"""The module of each name in `__all__` that is not in `slotwise.policies`."""
 _PACKAGES = ("features", "page_log", "policies", "problem", "rounds", "selection", "selector")
-"""Modules that `import slotwise` loads."""
+"""Modules that are attributes of `slotwise`; each is imported at its first use."""
 
 
 def __getattr__(name: str) -> object:
     if name in _PACKAGES:
         return importlib.import_module(f"slotwise.{name}")
     if name in __all__:
-        module = _LATER.get(name, "slotwise.policies")
+        module = _HOMES.get(name, "slotwise.policies")
         try:
             found = globals()[name] = getattr(importlib.import_module(module), name)
         except ModuleNotFoundError as error:

@@ -1,6 +1,10 @@
 """The log of page views: one format for the selector, the engine and the service.
 
-Used by `evaluation`, `selector`, `service` and `simulation`.
+A log is one Parquet file or a folder of them (`*.parquet`), read in the order of their names. It
+has a row for each link shown. Rows are in the order of `time_us`, and the rows of one page are
+adjacent. The version of the format is in the file's metadata; a file without it is read as
+version 1. This module writes logs; `slotwise.evaluation.log_reader` reads them. Used by
+`evaluation`, `selector`, `service` and `simulation`.
 """
 
 from __future__ import annotations
@@ -29,15 +33,11 @@ __all__ = [
     "log_schema",
 ]
 
-# Rows are in the order of `time_us`, and the rows of one page are adjacent. A log is one file or a
-# folder of files (`*.parquet`), read in the order of their names. The version of the format is in
-# the file's metadata; a file without it is read as version 1.
-
-
 FORMAT_VERSION = 1
 """The version of the format that this slotwise reads and writes."""
 FORMAT_KEY = b"slotwise.log.version"
 MAX_REVENUE_KEY = b"slotwise.log.max_revenue"
+"""The metadata of a log's files: the version of the format, and the most one view can bring."""
 VISITOR_PREFIX = "visitor."
 """The names of columns with features of visitors begin with this."""
 LEVELS = ("clicked", "revenue")
@@ -94,6 +94,7 @@ def log_schema(
 
 
 ROWS_A_FILE = 500_000
+"""Rows that `LogWriter` buffers before it writes a file."""
 _NUMBER = ("a number", (int, float, np.integer, np.floating))
 _RULES: Mapping[str, tuple[str, tuple[type, ...]]] = {
     "string": ("text", (str,)),
@@ -106,11 +107,12 @@ _RULES: Mapping[str, tuple[str, tuple[type, ...]]] = {
 class LoggedPage(NamedTuple):
     """One page as it is logged; the sequences have one entry for each link shown, in page order.
 
-    `min_probability` is the smallest inclusion probability that any link of the pool had on this
-    page, `pool_changes` how often links had joined or left the pool before it. An unsettled page
-    has feedback that is not complete. `levels` has the levels between clicks and revenue,
-    `visitor` the features of the visitor as texts, None for one that is not known. `random_order`
-    says whether the links were in random order, where slots differ.
+    `time_us` is in microseconds, `revenue` in the money of the log. `min_probability` is the
+    smallest inclusion probability that any link of the pool had on this page, `pool_changes` how
+    often links had joined or left the pool before it. An unsettled page has feedback that is not
+    complete. `levels` has the levels between clicks and revenue, `visitor` the features of the
+    visitor as texts, None for one that is not known. `random_order` says whether the links were in
+    random order, where slots differ.
     """
 
     page_id: str
@@ -233,11 +235,11 @@ class LogWriter:
         except (OSError, pyarrow.ArrowInvalid):
             rule = "a new folder, or one with a log that can be read"
             raise InvalidInput.of("path", rule, str(files[-1])) from None
-        kept, wanted = (
+        found, wanted = (
             (one.names, one.types, (one.metadata or {}).get(MAX_REVENUE_KEY))
             for one in (schema, self._schema)
         )
-        if kept != wanted:
+        if found != wanted:
             rule = "a new folder, or one whose log has the same columns and max_revenue"
             raise InvalidInput.of("path", rule, str(self._folder))
         times = pyarrow.parquet.read_table(files[-1], columns=["time_us"])["time_us"]
@@ -246,8 +248,8 @@ class LogWriter:
     def _write(self, table: pyarrow.Table) -> None:
         import pyarrow.parquet
 
-        taken = [int(path.stem) for path in self._folder.glob("*.parquet") if path.stem.isdigit()]
-        path = self._folder / f"{max(taken, default=0) + 1:08d}.parquet"
+        numbers = [int(path.stem) for path in self._folder.glob("*.parquet") if path.stem.isdigit()]
+        path = self._folder / f"{max(numbers, default=0) + 1:08d}.parquet"
         unfinished = path.with_suffix(".unfinished")
         pyarrow.parquet.write_table(table, unfinished, compression="zstd")
         unfinished.replace(path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
@@ -28,12 +28,8 @@ from slotwise.evaluation import (
 from slotwise.policies import make_policy
 from slotwise.problem import Problem, Rule
 
-if TYPE_CHECKING:  # the service runs `plan` where matplotlib is not installed
-    pass
-
 MAX_ROUNDS = 50_000
-
-
+"""Rounds of a simulated run of `--policy`; a log with more pages is not played to its end."""
 EXCLUSIVE = ("--frontier", "--mix", "--policy")
 """Options of `evaluate` that exclude each other."""
 
@@ -137,6 +133,7 @@ def evaluate_command(
 
 
 def _check(question: Question, frontier: bool) -> None:
+    """Refuse options that exclude each other, and a question without any."""
     wanted = [frontier, question.mix is not None, question.policy is not None]
     if question.rules and any(wanted):
         rule = "left out with --mix, --policy and --frontier"
@@ -308,6 +305,7 @@ def _print_frontier(curve: LogFrontier, as_json: bool) -> None:
 def _draw(
     answer: Evaluation | LogFrontier, name: str, title: str, out: Path | None, formats: str
 ) -> None:
+    """Write the figure of an answer into the directory `out`, if there is one; print its files."""
     if out is None:
         return
     from slotwise.figures import save_figure
