@@ -1,4 +1,7 @@
-"""A client of the decision service, with retries that count nothing twice."""
+"""A client of the decision service, with retries that count nothing twice.
+
+Used by `cli`, and by programs that call a service.
+"""
 
 from __future__ import annotations
 

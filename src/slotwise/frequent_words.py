@@ -1,4 +1,7 @@
-"""The words of an open list: the most frequent ones have a place each, all others share one."""
+"""The words of an open list: the most frequent ones have a place each, all others share one.
+
+Used by `features` and `service`.
+"""
 
 from __future__ import annotations
 

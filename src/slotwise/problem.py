@@ -1,7 +1,8 @@
 """The problem a policy solves: links, slots, floors, and how visitors and slots differ.
 
 Selector, `simulate`, experiment files and pools of the service each build one `Problem` and hold
-it; policies and players read it. It depends on features and errors only.
+it; policies and players read it. It depends on features and errors only. Used by most of the
+package.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ thread compiles in this process.
 
 Long runs, such as `simulate`, compile first (`compiled_first`). The environment variable
 SLOTWISE_COMPILE sets "first" or "never" for everything; NUMBA_DISABLE_JIT=1 also means "never".
+Other packages use it through `slotwise.compile`. Used by `__main__` and `notice`.
 """
 
 from __future__ import annotations

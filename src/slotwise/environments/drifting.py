@@ -1,4 +1,7 @@
-"""Links whose rates change during an experiment."""
+"""Links whose rates change during an experiment.
+
+Experiments use it through `slotwise.environments`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The contract of an environment: settings that make a world, and one compiled function."""
+"""The contract of an environment: settings that make a world, and one compiled function.
+
+Used by `bernoulli`, `drifting`, `late_feedback`, `revenue_amounts` and `visitor_shops`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Links whose feedback comes some rounds after the page view."""
+"""Links whose feedback comes some rounds after the page view.
+
+Experiments use it through `slotwise.environments`.
+"""
 
 from __future__ import annotations
 

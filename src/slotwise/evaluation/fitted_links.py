@@ -1,4 +1,7 @@
-"""Links with the rates of a log, to simulate with."""
+"""Links with the rates of a log, to simulate with.
+
+`slotwise evaluate --policy` plays on them. Used by `log_frontier`.
+"""
 
 from __future__ import annotations
 

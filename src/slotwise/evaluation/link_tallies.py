@@ -1,4 +1,7 @@
-"""Counts of each link and segment in a log, and rates that are shrunk towards those of all."""
+"""Counts of each link and segment in a log, and rates that are shrunk towards those of all.
+
+Used by `evaluate` and `fitted_links`.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Intervals by resampling blocks of pages.
 
 Not valid for a log whose policy learned while it logged, nor when a log is looked at again and
-again; narrower than a confidence sequence for both reasons.
+again; narrower than a confidence sequence for both reasons. Used by `candidate_track`.
 """
 
 from __future__ import annotations

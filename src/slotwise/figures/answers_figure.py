@@ -1,4 +1,7 @@
-"""What candidates would have earned: intervals of the answers from a log."""
+"""What candidates would have earned: intervals of the answers from a log.
+
+The answers of `evaluation` are drawn with it, through `slotwise.figures`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Panels of chosen metrics in the size of a paper's column or page."""
+"""Panels of chosen metrics in the size of a paper's column or page.
+
+Used by `result_figures`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The figure of an experiment: every metric over the rounds, with a table of final values."""
+"""The figure of an experiment: every metric over the rounds, with a table of final values.
+
+Used by `paper_report`, `result_figures` and `several_floors_figure`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The price of the floor, from rates or from a log."""
+"""The price of the floor, from rates or from a log.
+
+`slotwise frontier` and the frontiers of `evaluation` are drawn with it, through `slotwise.figures`.
+"""
 
 from __future__ import annotations
 

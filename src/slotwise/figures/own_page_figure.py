@@ -1,4 +1,7 @@
-"""The figure of own pages: revenue relative to the own page over time, with what is promised."""
+"""The figure of own pages: revenue relative to the own page over time, with what is promised.
+
+Used by `result_figures`.
+"""
 
 from __future__ import annotations
 

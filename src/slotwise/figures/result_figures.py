@@ -1,4 +1,7 @@
-"""Figures of results: choose the kind that fits, and write it to files."""
+"""Figures of results: choose the kind that fits, and write it to files.
+
+The command line uses it through `slotwise.figures`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The figure of segments: what each policy brings for visitors with each value of a feature."""
+"""The figure of segments: what each policy brings for visitors with each value of a feature.
+
+Used by `result_figures`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The figure of several floors: the shortfall and the outcome of each floor over the rounds."""
+"""The figure of several floors: the shortfall and the outcome of each floor over the rounds.
+
+Used by `result_figures`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The figure of a sweep: final losses against the scale of Con-UCB's bounds."""
+"""The figure of a sweep: final losses against the scale of Con-UCB's bounds.
+
+Used by `paper_report`, `report_contents` and `result_figures`.
+"""
 
 from __future__ import annotations
 

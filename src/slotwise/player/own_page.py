@@ -9,7 +9,7 @@ with the probability
 
 Interface: `own_probabilities` makes the own page, `in_own_order` puts it into the order of the
 team, `visitor_number` and `Shares.group` find the group, `mixed` gives the probabilities. Nothing
-is stored about visitors.
+is stored about visitors. Used by `player`, `selector`, `service` and `simulation`.
 """
 
 from __future__ import annotations

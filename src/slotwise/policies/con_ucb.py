@@ -1,4 +1,7 @@
-"""Con-UCB, the paper's algorithm: the floor program on upper confidence bounds."""
+"""Con-UCB, the paper's algorithm: the floor program on upper confidence bounds.
+
+Found by the registry in `policies`.
+"""
 
 from __future__ import annotations
 

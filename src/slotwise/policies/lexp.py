@@ -1,4 +1,7 @@
-"""LExp, the paper's rival: exponential weights with a multiplier for the floor."""
+"""LExp, the paper's rival: exponential weights with a multiplier for the floor.
+
+Found by the registry in `policies`.
+"""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@
 
 Rates come from `link_rates`, or from `visitor_rates` where visitors have features. `floor_prices`
 has the price of a floor, `bound` the score of a link. `state.visitors` is None without features;
-the compiler then leaves the code for them out.
+the compiler then leaves the code for them out. Found by the registry in `policies`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Uniform play and a fixed mix: policies that learn nothing, for comparison."""
+"""Uniform play and a fixed mix: policies that learn nothing, for comparison.
+
+Found by the registry in `policies`.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 A view with rate p adds p (1 - p) to J and tilts by p (1 - p) * logit - p; an outcome tilts by 1. So
 outcomes may arrive later than their views. The trials of a level are outcomes of the level before:
-they wait until the views are settled at this level, too.
+they wait until the views are settled at this level, too. Used by `paced_bayes`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""What a selector adds up with every update: pages delivered, money that was cut, unknown words."""
+"""What a selector adds up with every update: pages delivered, money that was cut, unknown words.
+
+Used by `report`, `report_text` and `selector`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a floor costs, and the warning that pages cannot keep it."""
+"""What a floor costs, and the warning that pages cannot keep it.
+
+Used by `selector`.
+"""
 
 from __future__ import annotations
 

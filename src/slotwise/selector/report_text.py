@@ -1,4 +1,7 @@
-"""The report of a selector as text: a table of links, and lines on pages, visitors and rules."""
+"""The report of a selector as text: a table of links, and lines on pages, visitors and rules.
+
+Used by `report`.
+"""
 
 from __future__ import annotations
 

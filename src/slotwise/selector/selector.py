@@ -1,4 +1,7 @@
-"""Selector: a policy with its state, link ids and a random generator, to embed in a program."""
+"""Selector: a policy with its state, link ids and a random generator, to embed in a program.
+
+Programs use it as `slotwise.Selector`. Used by `selector_file`, which saves it.
+"""
 
 from __future__ import annotations
 

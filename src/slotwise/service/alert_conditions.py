@@ -1,4 +1,7 @@
-"""The conditions of a pool that people are alerted of."""
+"""The conditions of a pool that people are alerted of.
+
+Used by `alerting`, `webhook` and `api`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Alerts as signed messages to an address, in the form that a chat product expects."""
+"""Alerts as signed messages to an address, in the form that a chat product expects.
+
+Used by `alert_receivers`, `alerting` and `api`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The sections of an experiment file that describe links, visitors and slots."""
+"""The sections of an experiment file that describe links, visitors and slots.
+
+Used by `experiment_file`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The experiments that come with slotwise, found by name."""
+"""The experiments that come with slotwise, found by name.
+
+Commands use it through `slotwise.simulation`. Used by `series`.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The ads of Avito: the rates of one of the paper's data sets, from its streams of events.
 
 The search stream alone has about 392 million rows. Each stream is read block by block and becomes a
-tally by ad; only contextual ads are kept, so the tallies stay small.
+tally by ad; only contextual ads are kept, so the tallies stay small. `registry` loads it by name.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The coupons of a Japanese site: the rates of one of the paper's data sets, from visits."""
+"""The coupons of a Japanese site: the rates of one of the paper's data sets, from visits.
+
+`registry` loads it by name.
+"""
 
 from __future__ import annotations
 

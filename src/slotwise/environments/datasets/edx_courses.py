@@ -1,4 +1,7 @@
-"""The courses of edX: the rates of one of the paper's data sets, from its table."""
+"""The courses of edX: the rates of one of the paper's data sets, from its table.
+
+`registry` loads it by name.
+"""
 
 from __future__ import annotations
 

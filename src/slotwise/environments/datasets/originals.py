@@ -1,4 +1,7 @@
-"""What the loaders of original data share: a scale from 0 to 1, and sums by key."""
+"""What the loaders of original data share: a scale from 0 to 1, and sums by key.
+
+Used by `ad_clicks`, `coupon_purchase` and `edx_courses`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The list of all data sets, and the function that loads one by name."""
+"""The list of all data sets, and the function that loads one by name.
+
+Commands and experiments use it through `slotwise.environments.datasets`.
+"""
 
 from __future__ import annotations
 

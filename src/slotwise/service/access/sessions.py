@@ -4,7 +4,8 @@
 
 A session is signed with a secret of the store, so every process on the same store can read it and
 none has to store it. It contains the key's id and has the rights that the key has at the time of
-the call: revoking the key ends all its sessions. Signing out ends one session.
+the call: revoking the key ends all its sessions. Signing out ends one session. Used by `api` and
+`ended_sessions`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The session of somebody who is signed in to the dashboard, and requests from this machine."""
+"""The session of somebody who is signed in to the dashboard, and requests from this machine.
+
+Used by `app` and `sign_in`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Requests that were refused, summarised so that a flood of them does not fill the log."""
+"""Requests that were refused, summarised so that a flood of them does not fill the log.
+
+Used by `app`, `context` and `server`.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 A policy may keep the floor by alternating, so that one version shows a link on every page and the
 next one on none. The averages weight each version by the time it was in use, with weights that
-decay to 37 % in ten minutes. They are renewed once a minute.
+decay to 37 % in ten minutes. They are renewed once a minute. Used by `decider` and `reporting`.
 """
 
 from __future__ import annotations

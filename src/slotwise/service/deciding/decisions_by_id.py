@@ -1,4 +1,7 @@
-"""Decisions that are found by their id: in memory, in progress, or in the store."""
+"""Decisions that are found by their id: in memory, in progress, or in the store.
+
+Used by `decider`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Clicks that settled pages have delivered to the floors of a pool."""
+"""Clicks that settled pages have delivered to the floors of a pool.
+
+Used by `pool_run` and `publisher`.
+"""
 
 from __future__ import annotations
 

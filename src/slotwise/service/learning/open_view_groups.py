@@ -1,4 +1,7 @@
-"""Views whose windows are open, in groups by their times, so that memory is bounded."""
+"""Views whose windows are open, in groups by their times, so that memory is bounded.
+
+Used by `pool_run`.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The settled pages of a pool in the order in which policies are fed with them.
 
 The sequence depends on the stored rows alone, so a run that stops anywhere and continues later, or
-starts over, learns exactly the same.
+starts over, learns exactly the same. Used by `learner` and `pool_run`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Page views as files: Parquet, CSV, and the log that `slotwise evaluate` reads."""
+"""Page views as files: Parquet, CSV, and the log that `slotwise evaluate` reads.
+
+Used by `reporter`, `warehouse_tables` and `api`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The tables of an export, and the row of each record."""
+"""The tables of an export, and the row of each record.
+
+Used by `warehouse`.
+"""
 
 from __future__ import annotations
 

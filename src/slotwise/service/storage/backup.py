@@ -1,4 +1,7 @@
-"""Back up a SQLite store while it is in use, and restore it."""
+"""Back up a SQLite store while it is in use, and restore it.
+
+Used by `cli` and `reporting`.
+"""
 
 from __future__ import annotations
 

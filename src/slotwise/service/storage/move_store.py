@@ -1,4 +1,7 @@
-"""Move a store between SQLite and PostgreSQL, and compare both afterwards."""
+"""Move a store between SQLite and PostgreSQL, and compare both afterwards.
+
+Used by `cli`.
+"""
 
 from __future__ import annotations
 

@@ -5,7 +5,8 @@ In the process that answers requests, every request would wait for that. So `slo
 its writes, as bytes, to this process, which replies to each group after its commit.
 
 The process ends when its pipe is closed, which the system does whenever the other process ends. A
-commit in progress is finished first, and the lock of the file is held until then.
+commit in progress is finished first, and the lock of the file is held until then. Opened by
+`slotwise.service.storage`.
 """
 
 from __future__ import annotations
