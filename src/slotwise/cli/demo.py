@@ -1,4 +1,7 @@
-"""`slotwise demo`: a shop, simulated visitors and a service that learns from them."""
+"""`slotwise demo`: a shop, simulated visitors and a service that learns from them.
+
+`demo_visitors` has the visitors, `slotwise.service.demo` the pages of the shop.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,8 @@ import time
 import webbrowser
 from contextlib import nullcontext, suppress
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
-import numpy as np
 from rich import box
 from rich.console import Console, Group
 from rich.live import Live
@@ -20,7 +22,8 @@ from rich.table import Table
 from rich.text import Text
 from typer import Option
 
-from slotwise.client import Client, Page, click_event, conversion_event
+from slotwise.cli.demo_visitors import FEATURES, TASTES, DemoVisitors
+from slotwise.client import Client
 from slotwise.errors import InvalidInput, SlotwiseError
 from slotwise.service.access.keys import new_key
 from slotwise.service.api.context import system_clock_us
@@ -35,7 +38,9 @@ CLICK_WINDOW_S, REVENUE_WINDOW_S = 20, 30
 """Long enough for people, who look before they click, and short enough to watch."""
 N_SLOTS = 3
 HOLDOUT = 0.2
+"""Share of page views with random pages."""
 VIEWS_AT_ONCE = 30
+"""Page views of a group of visitors; then the demo pauses."""
 COMPILE_S = 300.0
 """Timeout for making the pool: its policy is compiled once on a machine."""
 PRINTED_EVERY_S = 10.0
@@ -44,78 +49,6 @@ WIDE = 90
 """Columns of a terminal that has room for bars."""
 PAUSE_S = 0.2
 """Pause between two groups of visitors, so that the shop also answers people quickly."""
-
-
-FEATURES = {"device": ["phone", "desktop"], "returning": "bool"}
-PHONES, RETURNING = 0.6, 0.5
-LIKES = {"phone": (1.2, 0.6), "desktop": (0.7, 1.6)}
-"""Factors of the click rates of cheap and of expensive products; their mean is 1."""
-DEAR_MICROS = 15_000_000
-SLOT_WEIGHTS = (1.4, 1.0, 0.6)
-
-
-class Taste(NamedTuple):
-    """How often visitors click a product, and how often such a click becomes a sale."""
-
-    clicks: float
-    sales: float
-
-
-# The most clicked products earn least: without the floor the shop would show only the three most
-# expensive ones.
-TASTES = {
-    "kettle": Taste(0.06, 0.35),
-    "teapot": Taste(0.10, 0.30),
-    "cups": Taste(0.08, 0.10),
-    "tray": Taste(0.05, 0.25),
-    "strainer": Taste(0.26, 0.08),
-    "assam": Taste(0.22, 0.10),
-    "sencha": Taste(0.18, 0.06),
-    "honey": Taste(0.30, 0.03),
-}
-
-
-class DemoVisitors:
-    """Visitors who click and buy at the rates of `TASTES`, on average.
-
-    Visitors on a phone click cheap products more often, visitors on a desktop expensive ones.
-    Returning visitors buy more often, and the first slot is clicked most.
-    """
-
-    def __init__(self, seed: int) -> None:
-        self._rng = np.random.default_rng(seed)
-        self._n_orders = 0
-
-    def next(self) -> dict[str, Any]:
-        """Return what is known of the next visitor."""
-        is_phone = self._rng.random() < PHONES
-        return {
-            "device": "phone" if is_phone else "desktop",
-            "returning": bool(self._rng.random() < RETURNING),
-        }
-
-    def react(self, page: Page, visitor: dict[str, Any]) -> list[dict[str, Any]]:
-        """Return what a visitor of the page does."""
-        events: list[dict[str, Any]] = []
-        for shown in page.links:
-            taste = TASTES[shown.link_id]
-            is_dear = PRODUCTS[shown.link_id].price_micros >= DEAR_MICROS
-            likes = LIKES[visitor["device"]][is_dear] * SLOT_WEIGHTS[shown.position - 1]
-            if self._rng.random() >= taste.clicks * likes:
-                continue
-            events.append(click_event(page.decision_id, shown.link_id))
-            if self._rng.random() < taste.sales * (1.5 if visitor["returning"] else 0.5):
-                self._n_orders += 1
-                events.append(
-                    conversion_event(
-                        page.decision_id,
-                        shown.link_id,
-                        conversion_id=f"simulated-{self._n_orders}",
-                        revenue_micros=PRODUCTS[shown.link_id].price_micros,
-                        currency="EUR",
-                    )
-                )
-        return events
 
 
 def demo_command(
@@ -142,14 +75,15 @@ def demo_command(
     start_logs("error")  # without it, warnings of the service are printed among the figures
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C
     try:
-        _open_shop(console, seconds, seed, port, open_shop)
+        _run_shop(console, seconds, seed, port, opens_browser=open_shop)
     except KeyboardInterrupt:
         console.print("Stopped. Nothing was stored.")
 
 
-def _open_shop(
-    console: Console, seconds: float | None, seed: int, port: int, open_shop: bool
+def _run_shop(
+    console: Console, seconds: float | None, seed: int, port: int, opens_browser: bool
 ) -> None:
+    """Start the service with the shop and send visitors until the time is over."""
     with tempfile.TemporaryDirectory(prefix="slotwise-demo-") as folder:
         settings = Settings(
             port=port, store=f"sqlite:///{Path(folder) / 'demo.db'}", fold_every_s=0.5, seed=seed
@@ -164,7 +98,7 @@ def _open_shop(
             console.print("Starting the shop.")
             make_shop(client, server.url)
             introduce(console, server.url, server.admin_key)
-            if open_shop and console.is_terminal:
+            if opens_browser and console.is_terminal:
                 webbrowser.open(f"{server.url}/shop")
             declared = declare_features(server.url, server.admin_key)
             run(client, DemoVisitors(seed), seconds, console, declared)
