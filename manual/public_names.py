@@ -35,6 +35,7 @@ NOT_PUBLIC = {
     "slotwise.cli": "used in a shell; the commands have their own page",
     "slotwise.compile": "internal; the decorator for policies is slotwise.policies.compiled",
     "slotwise.plugins": "internal; it finds policies and data sets of other packages",
+    "slotwise.exported_rounds": "internal; its names are described with `slotwise.client`",
     "slotwise.extras": "internal; it names the extra of a missing package in errors",
     "slotwise.features": "internal; `Selector` describes how features are declared",
     "slotwise.frequent_words": "internal; it finds the frequent words of open lists of features",
