@@ -79,13 +79,19 @@ def set_probabilities(mix: Mix, probabilities: Floats) -> None:
     >>> dense_probabilities(mix).tolist()
     [0.25, 1.0, 0.75]
     """
+    write_mix(mix, probabilities, INTEGRAL)
+
+
+@nan_check
+def write_mix(mix: Mix, probabilities: Floats, integral: float) -> None:
+    """Do as `set_probabilities`, where probabilities within `integral` of 0 or 1 are 0 or 1."""
     n_sure = 0
     n_open = 0
     for link in range(len(probabilities)):
-        if probabilities[link] >= 1.0 - INTEGRAL:
+        if probabilities[link] >= 1.0 - integral:
             mix.sure[n_sure] = link
             n_sure += 1
-        elif not probabilities[link] <= INTEGRAL:  # also NaN, which `is_lawful` refuses
+        elif not probabilities[link] <= integral:  # also NaN, which `is_lawful` refuses
             mix.open[n_open] = link
             mix.probabilities[n_open] = probabilities[link]
             n_open += 1

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from slotwise.arrays import Floats, Links, Whole
 from slotwise.compile import hot, switching
 from slotwise.errors import InvalidInput
-from slotwise.selection.mix import N_OPEN, N_SURE, Mix, dense_probabilities, new_mix
+from slotwise.selection.mix import Mix, dense_probabilities, new_mix, write_mix
 from slotwise.selection.page_search import BINDING, INFEASIBLE, SLACK
 from slotwise.selection.simplex import (
     FEASIBLE,
@@ -288,30 +288,13 @@ def _share_among_equals(program: FloorsProgram) -> None:
 
 
 @hot
-def _fill_mix(program: FloorsProgram) -> None:
-    mix, x = program.mix, program.x
-    n_sure = n_open = 0
-    for link in range(len(x)):
-        if x[link] >= 1.0:
-            mix.sure[n_sure] = link
-            n_sure += 1
-        elif x[link] > 0.0:
-            mix.open[n_open] = link
-            mix.probabilities[n_open] = x[link]
-            n_open += 1
-    mix.sizes[:] = 0
-    mix.sizes[N_SURE] = n_sure
-    mix.sizes[N_OPEN] = n_open
-
-
-@hot
 def solve_floors_program(program: FloorsProgram, n_slots: int) -> None:
     """Solve for the present links and floors; write the mix and the prices."""
     _solve_stages(program, n_slots)
     _write_probabilities(program)
     _set_status(program)
     _share_among_equals(program)
-    _fill_mix(program)
+    write_mix(program.mix, program.x, 0.0)
 
 
 class FloorsSolution(NamedTuple):
