@@ -33,11 +33,10 @@ from slotwise.service.deciding.page_mix import (
     PageGroups,
     PageMix,
     Placing,
-    VisitorMixes,
-    VisitorPage,
     explored_within,
 )
 from slotwise.service.deciding.page_request import NO_CONSTRAINTS, PageConstraints
+from slotwise.service.deciding.visitor_mixes import VisitorMixes, VisitorPage
 from slotwise.service.pool import slot_weights_of, slots_of_pool
 from slotwise.service.pool_version import EMPTY_POOL, POLICY_FAILED, Version, group_shares
 from slotwise.service.records import SECOND_US, FloorState, ShownLink

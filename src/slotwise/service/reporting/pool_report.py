@@ -26,8 +26,8 @@ from slotwise.service.counting.counters import SHARE_UNIT, sum_counters
 from slotwise.service.counting.rates import clicks_delivered
 from slotwise.service.deciding.averaged_version import AveragedVersion
 from slotwise.service.deciding.installed_version import InstalledVersion
-from slotwise.service.deciding.page_mix import VisitorPage
 from slotwise.service.deciding.page_request import NO_CONSTRAINTS
+from slotwise.service.deciding.visitor_mixes import VisitorPage
 from slotwise.service.pool import has_slot_weights, slots_of_pool
 from slotwise.service.records import DAY_US, SECOND_US, FloorState, PoolSettings
 from slotwise.service.refusals import describe_unreadable
