@@ -46,6 +46,9 @@ class RuleCheck(msgspec.Struct, frozen=True, kw_only=True):
     rules: tuple[RuleStatus, ...]
 
 
+EMPTY = "No link of the pool may be shown at present."
+
+
 class _Now(NamedTuple):
     """The links that may be shown now, with their rates, and the rules about them."""
 
@@ -58,6 +61,7 @@ class _Now(NamedTuple):
 
 
 def _present(pool: Pool, installed: InstalledVersion) -> _Now | None:
+    """Return what may be shown now, or None if nothing may."""
     off = installed.off
     places = np.array([k for k, one in enumerate(installed.link_ids) if one not in off], np.int64)
     n_slots = min(pool.settings.slots, len(places))
@@ -91,24 +95,7 @@ def report_rules(
     ]
     if now is None:
         return tuple(
-            RuleStatus(
-                name=rule.name,
-                group=rule.group,
-                links=rule.links,
-                at_least=rule.at_least,
-                at_most=rule.at_most,
-                boost=rule.boost,
-                since=to_time(rule.since_us),
-                violated=bool(rule.at_least),
-                detail=EMPTY,
-                goals=_goals(rule, one, installed.stored, 0.0, 0.0),
-                n_links=0,
-                slots_now=0.0,
-                slots_delivered=0.0,
-                page_views=0,
-                price_micros=0,
-                cost_micros=0,
-            )
+            _status(rule, EMPTY, bool(rule.at_least), _goals(rule, one, installed.stored, 0.0, 0.0))
             for rule, one in zip(settings.rules, counted, strict=True)
         )
     shown = installed.shown_probabilities()[now.places] if page is None else page
@@ -123,30 +110,58 @@ def report_rules(
         goals = _goals(rule, one, installed.stored, row.slots_now, clicks)
         detail = f"Rule {rule.name!r} has {row.granted} slots per page." if row.violated else ""
         detail = detail or _behind(rule.name, goals, installed.stored)
-        found.append(
-            RuleStatus(
-                name=rule.name,
-                group=rule.group,
-                links=rule.links,
-                at_least=rule.at_least,
-                at_most=rule.at_most,
-                boost=rule.boost,
-                since=to_time(rule.since_us),
-                n_links=len(links.links),
-                slots_now=row.slots_now,
-                slots_delivered=row.slots_delivered,
-                page_views=one.pages if one else 0,
-                price_micros=round(row.price),
-                cost_micros=_micros(row.cost),
-                violated=bool(detail),
-                detail=detail,
-                goals=goals,
-            )
+        amounts = _Amounts(
+            n_links=len(links.links),
+            slots_now=row.slots_now,
+            slots_delivered=row.slots_delivered,
+            page_views=one.pages if one else 0,
+            price_micros=round(row.price),
+            cost_micros=_micros(row.cost),
         )
+        found.append(_status(rule, detail, bool(detail), goals, amounts))
     return tuple(found)
 
 
-EMPTY = "No link of the pool may be shown at present."
+class _Amounts(NamedTuple):
+    """What a rule delivers and costs; nothing where no link may be shown."""
+
+    n_links: int = 0
+    slots_now: float = 0.0
+    slots_delivered: float = 0.0
+    page_views: int = 0
+    price_micros: int = 0
+    cost_micros: int | None = 0
+
+
+_NOTHING = _Amounts()
+
+
+def _status(
+    rule: PoolRule,
+    detail: str,
+    is_violated: bool,
+    goals: tuple[GoalStatus, ...],
+    amounts: _Amounts = _NOTHING,
+) -> RuleStatus:
+    """Return the row of a rule."""
+    return RuleStatus(
+        name=rule.name,
+        group=rule.group,
+        links=rule.links,
+        at_least=rule.at_least,
+        at_most=rule.at_most,
+        boost=rule.boost,
+        since=to_time(rule.since_us),
+        n_links=amounts.n_links,
+        slots_now=amounts.slots_now,
+        slots_delivered=amounts.slots_delivered,
+        page_views=amounts.page_views,
+        price_micros=amounts.price_micros,
+        cost_micros=amounts.cost_micros,
+        violated=is_violated,
+        detail=detail,
+        goals=goals,
+    )
 
 
 def check_new_rules(
