@@ -68,10 +68,10 @@ def datasets_command(
     try:
         dataset = load_dataset(name, data, **options)
     except (InvalidInput, MissingData) as error:
-        told = str(error).replace("`directory`", "`--data`")
+        message = str(error).replace("`directory`", "`--data`")
         if data is None and isinstance(error, MissingData):
-            told += f"; name them: {EXAMPLES.get(name, f'slotwise datasets {name} --data DIR')}"
-        raise type(error)(told) from error
+            message += f"; name them: {EXAMPLES.get(name, f'slotwise datasets {name} --data DIR')}"
+        raise type(error)(message) from error
     show(console, dataset)
 
 

@@ -1,6 +1,7 @@
-"""The tables of an export, and the row of each record.
+"""The tables of the export to a data warehouse: their columns, and the row of each record.
 
-Used by `warehouse`.
+`warehouse` writes them as Parquet files, a folder for each table. The columns of a table are in the
+order of the row that its function returns. Used by `warehouse`.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ _PAGE = (
     "key_id:text currency:text max_revenue_micros:whole issued_day:day "
 )
 _SHOWN = "link_id:text position:whole probability:real "
+"""Columns of every table of pages, and of each link shown; rows begin with those of a page."""
 _page_fields = attrgetter(
     *("decision_id", "pool_id", "issued_us", "group", "group_probability"),
     *("policy", "policy_version"),
