@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from slotwise.compile import can_be_compiled, compiled, hot, inner, loop_maker, vector_pass
-from slotwise.compile.decorators import (
+from slotwise.compile.descriptions import (
     Indescribable,
     describe,
     describe_function,

@@ -188,6 +188,7 @@ NOT_DECIDING = {
     "slotwise.compile": "names of others",
     "slotwise.compile.background": "where a function is compiled",
     "slotwise.compile.cache": "where machine code is stored",
+    "slotwise.compile.descriptions": "how a function is found in another process",
     "slotwise.compile.fingerprint": "under which digest",
     "slotwise.compile.notice": "what is said of compiling",
     "slotwise.compile.switch": "when a function is compiled",

@@ -3,7 +3,8 @@
 Functions are declared with decorators (`decorators`) and stay plain Python. They are interpreted
 until machine code pays (`switch`). Then numba makes it (`machine_code`), with some interfaces that
 numba does not document (`internals`) and with passes in LLVM's vectors (`vector_code`), often in a
-separate process (`__main__`). The code is stored on disk under a digest of its sources (`cache`).
+separate process (`__main__`), to which `descriptions` are sent. The code is stored on disk under a
+digest of its sources (`cache`).
 
 Importing this package does not import numba. Without numba, everything is interpreted. With a numba
 that lacks one of the undocumented interfaces, functions are compiled by plain `njit`.

@@ -16,7 +16,7 @@ import threading
 from typing import Any
 
 from slotwise.compile.background import DONE, FAILED
-from slotwise.compile.decorators import described_function, described_value
+from slotwise.compile.descriptions import described_function, described_value
 from slotwise.compile.switch import code_for
 
 

@@ -31,15 +31,13 @@ import numpy as np
 
 from slotwise.compile.background import CompilingProcess
 from slotwise.compile.cache import code_file
-from slotwise.compile.decorators import (
+from slotwise.compile.decorators import NotCompilable, can_be_compiled, is_dispatcher
+from slotwise.compile.descriptions import (
     Description,
     Indescribable,
-    NotCompilable,
-    can_be_compiled,
     describe,
     describe_function,
     described_value,
-    is_dispatcher,
 )
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -90,8 +88,9 @@ def compiler_version() -> str:
 
 def compiles() -> bool:
     """Return whether functions may be compiled at all."""
-    is_off = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
-    return not is_off and os.environ.get("SLOTWISE_COMPILE") != "never" and has_compiler()
+    if os.environ.get("SLOTWISE_COMPILE") == "never":  # asked at every call that is interpreted
+        return False
+    return os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0") and has_compiler()
 
 
 def _machine_code() -> Any:
