@@ -33,6 +33,8 @@ from slotwise.policies.open_views import (
     take_counts,
 )
 from slotwise.policies.policy import (
+    NEVER_NEGATIVE,
+    OWED,
     Counts,
     Knowledge,
     add_counts,
@@ -55,15 +57,6 @@ from slotwise.selection.page_rules import PageRules
 from slotwise.selection.rounding import draw_by_groups
 from slotwise.selection.rules import SlotRule
 from slotwise.selection.uniforms import chance_of
-
-OWED = ("queue", "owed", "reserve", "floor_rounds", "deficit")
-"""Knowledge about clicks that are missing from the floor. Imported counts do not change it."""
-
-COUNTED = {
-    *("views", "sums", "settled", "rounds", "clock", "sales", "squares", "floor_rounds"),
-    *("seen", "value_views", "turns", "recent", "pool", "amounts"),
-}
-"""Knowledge that is counted or fitted to counts: never below 0."""
 
 KNOWS = "knows_"
 """The names of saved arrays that are the policy's begin with this."""
@@ -742,7 +735,7 @@ class Player:
         pairs = [("views", counts.views, fresh.views), ("sums", counts.sums, fresh.sums)]
         named = {f"{KNOWS}{name}": array for name, array in known.items()}
         for name, array in {**counts._asdict(), **named}.items():
-            is_counted = name.removeprefix(KNOWS) in COUNTED
+            is_counted = name.removeprefix(KNOWS) in NEVER_NEGATIVE
             if np.isnan(array).any() or (is_counted and not np.isfinite(array).all()):
                 raise ValueError(f"array {name} must be of finite numbers")
             if is_counted and (array < 0).any():

@@ -30,6 +30,16 @@ NOBODY: Visitor = np.zeros(0, np.int64)
 NO_SLOTS: Links = np.zeros(0, np.int64)
 """The slots of links whose slots are not known, for example in counts."""
 
+OWED = frozenset({"queue", "owed", "reserve", "floor_rounds", "deficit"})
+"""Names of knowledge about outcomes that are owed to the floors: imported counts do not change an
+array of such a name, whichever policy has it."""
+NEVER_NEGATIVE = frozenset(
+    {"views", "sums", "settled", "rounds", "clock", "sales", "squares", "floor_rounds"}
+    | {"seen", "value_views", "turns", "recent", "pool", "amounts"}
+)
+"""Names of knowledge that is counted or fitted to counts: a saved array of such a name with a
+negative number is refused."""
+
 
 class OtherLinks(InvalidInput):
     """The policy has pages for certain links only, and these are others."""
@@ -264,7 +274,8 @@ class Policy:
 
     What a state has learned, without the arrays that only serve speed, is its `knowledge`: named
     arrays that are saved, moved to a changed pool and restored. Arrays whose last axis has one
-    entry per link are named in `per_link`.
+    entry per link are named in `per_link`. Names in `OWED` and `NEVER_NEGATIVE` have the meaning
+    described there.
 
     Laws, tested for every registered policy by `slotwise.testing.PolicyContract`:
 
