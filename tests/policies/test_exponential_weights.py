@@ -93,7 +93,7 @@ def test_nothing_is_capped_while_the_largest_weight_is_small_enough() -> None:
     assert chances.max() < 1.0
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(
     st.integers(0, 2**32 - 1),
     st.integers(2, 40),
@@ -138,7 +138,7 @@ def test_what_a_page_teaches_is_right_on_average(policy: Policy) -> None:
     chances = dense_probabilities(state.mix)
     before = policy.knowledge(state)["log_weights"]
     rng = np.random.default_rng(2)
-    n_pages = 10_000
+    n_pages = 4_000
     n_grown = np.zeros(6)
     for page in range(n_pages):
         shown, probabilities = draw(state, 3, rng)

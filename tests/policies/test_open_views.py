@@ -51,7 +51,7 @@ def scores(policy: PacedBayes, problem: Problem, state: Any) -> list[float]:
 @pytest.mark.parametrize("n_links", [12, 700])
 def test_pages_that_settle_leave_nothing_open(n_links: int) -> None:
     policy, problem = taught(n_links)
-    state = play(policy, problem, 120)
+    state = play(policy, problem, 90)
     before = scores(policy, problem, state)
     shown = np.array([0, 3, 7])
     for level in (0, 1):

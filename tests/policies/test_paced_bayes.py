@@ -219,7 +219,7 @@ def test_another_currency_gives_the_same_pages(scale: float) -> None:
             links = (k + np.arange(3)) % 10
             for level, outcomes in enumerate((ones, 0.5 * unit * ones)):
                 LEARN(state, NOBODY, level, LinkFeedback(links, NO_SLOTS, ones, ones, outcomes))
-        pages.append(play(state, 1_000, unit))
+        pages.append(play(state, 500, unit))
     assert pages[0] == pages[1]
 
 
@@ -297,7 +297,7 @@ def test_links_that_have_changed_are_learned_again() -> None:
     assert state.evidence.rounds[0] == 2_300
 
 
-@pytest.mark.parametrize(("per_page", "n_pages"), [(0.0, 60), (0.8, 5_000), (0.95, 20_000)])
+@pytest.mark.parametrize(("per_page", "n_pages"), [(0.0, 60), (0.8, 5_000), (0.95, 8_000)])
 def test_short_outages_and_small_changes_forget_nothing(per_page: float, n_pages: int) -> None:
     state: Any = PacedBayes().start(Problem(n_links=4, n_slots=2, click_floor=0.5))
     clicks_come(state, 1.0, 5_000)
@@ -396,7 +396,7 @@ def test_levels_are_worth_what_they_were_after_restoring() -> None:
 def test_a_floor_that_moves_is_priced_at_once() -> None:
     problem, policy = Problem(n_links=10, n_slots=3, click_floor=0.5), PacedBayes()
     state = policy.start(problem)
-    play(state, 2_000)
+    play(state, 800)
     assert state.floors.expected[0] == 0.0
     higher = Problem(n_links=10, n_slots=3, click_floor=1.6)
     moved: Any = policy.move(state, higher, np.arange(10))
@@ -410,7 +410,7 @@ def test_several_floors_are_kept() -> None:
     rates = np.array([[0.1, 0.2, 0.3, 0.4, 0.5, 0.2], [0.9, 0.2, 0.2, 0.1, 0.0, 0.9], [0.5] * 6])
     shown, probabilities, ones = np.zeros(2, np.int64), np.zeros(2), np.ones(2)
     brought = np.zeros(3)
-    for _ in range(5_000):
+    for _ in range(2_000):
         CHOOSE(state, NOBODY, rng)
         draw_page(state.mix, rng, shown, probabilities)
         outcome = ones.copy()
@@ -418,8 +418,9 @@ def test_several_floors_are_kept() -> None:
             outcome *= rng.random(2) < rates[level, shown]
             LEARN(state, NOBODY, level, LinkFeedback(shown, NO_SLOTS, probabilities, ones, outcome))
             brought[level] += outcome.sum()
-    assert brought[0] >= 0.5 * 5_000 - 50
-    assert brought[1] >= 0.1 * 5_000 - 25
+    # Over 12 seeds the two are 4 above their floors with a deviation of 8, and 245 with 29.
+    assert brought[0] >= 0.5 * 2_000 - 50
+    assert brought[1] >= 0.1 * 2_000 - 25
 
 
 def test_settings_are_positive() -> None:

@@ -132,7 +132,7 @@ def test_a_selector_goes_on_when_its_pool_becomes_large_and_small_again(tmp_path
     links = [f"link {k}" for k in range(LEAST_POOL + 5)]
     selector = Selector(links[:50], 5, click_floor=0.5, seed=3)
     for pool in (links, links[:40]):
-        for _ in range(20):
+        for _ in range(8):
             page = selector.select()
             selector.update(page, clicks=page.shown[:1], revenue={page.shown[0]: 0.5})
         views = {row.link: row.views for row in selector.report().links}

@@ -20,6 +20,9 @@ from tests.reference.policies import (
 )
 
 N_ROUNDS = 500
+"""So that floors of every kind bind and links are capped."""
+N_ROUNDS_OF_MANY = 200
+"""Where the same policy plays in many sizes."""
 
 
 def visitors_of(n_links: int) -> Visitors:
@@ -29,10 +32,12 @@ def visitors_of(n_links: int) -> Visitors:
     return Visitors(click_rate, 4.0 * np.exp(-4.0 * click_rate), seed=3)
 
 
-def check_rounds(policy: Policy, twin: Twin, problem: Problem) -> int:
+def check_rounds(
+    policy: Policy, twin: Twin, problem: Problem, n_rounds: int = N_ROUNDS_OF_MANY
+) -> int:
     """Compare every round; return how many links had to be shown, over all rounds."""
     n_sure = 0
-    for _, ours, theirs in play_both(policy, twin, problem, visitors_of(problem.n_links), N_ROUNDS):
+    for _, ours, theirs in play_both(policy, twin, problem, visitors_of(problem.n_links), n_rounds):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-9)
         assert ours.sum() == pytest.approx(problem.n_slots, abs=1e-9)
         n_sure += int(np.sum(ours == 1.0))
@@ -90,7 +95,7 @@ def test_exp3m(n_links: int, n_slots: int, horizon: int) -> None:
 def test_exp3m_with_capped_links() -> None:
     # played for longer than its horizon, so that the weights part
     twin = Exp3MTwin(6, 4, 30)
-    n_sure = check_rounds(Exp3M(horizon=30), twin, Problem(6, 4))
+    n_sure = check_rounds(Exp3M(horizon=30), twin, Problem(6, 4), N_ROUNDS)
     assert n_sure > 100
 
 
@@ -104,8 +109,9 @@ def test_lexp(n_links: int, n_slots: int, horizon: int, parameters: str) -> None
     twin = LExpTwin(n_links, n_slots, floor, horizon, parameters)
     policy = LExp(horizon=horizon, parameters=parameters)
     multipliers, n_capped = [], 0
+    n_rounds = N_ROUNDS if n_links == 6 else N_ROUNDS_OF_MANY
     for state, ours, theirs in play_both(
-        policy, twin, Problem(n_links, n_slots, floor), visitors_of(n_links), N_ROUNDS
+        policy, twin, Problem(n_links, n_slots, floor), visitors_of(n_links), n_rounds
     ):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-9)
         if n_slots < n_links:
