@@ -40,7 +40,14 @@ VALUE_WEIGHT, LOW_PRICE, LOW_THRESHOLD, HIGH_PRICE, HIGH_THRESHOLD, MARGIN, PRIC
 
 
 class Program(NamedTuple):
-    """A floor program and the zones of its links; change it through the functions below."""
+    """A floor program and the zones of its links; change it through the functions below.
+
+    `value`, `clicks`, `zone` and `is_changed` are by link. `place` is the place of a link in the
+    list of its zone: `inner` for IN, `band` for BAND, `mix.tied` for TOP; OUT has none.
+    `band_value` and `band_clicks` follow `band`. The first `sizes[N_CHANGED]` of `changed` are the
+    links whose zone the next solve finds. The answer is in `mix`. `sizes` and `numbers` have the
+    entries that are named above.
+    """
 
     value: Floats
     clicks: Floats

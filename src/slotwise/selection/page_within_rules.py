@@ -31,6 +31,10 @@ class RuledPrice(NamedTuple):
 
 @inner
 def _guess_price(rules: PageRules) -> float:
+    """Return the largest value over the most clicks of what may be raised; 0 if that is no price.
+
+    Prices are of that order, in any units.
+    """
     most_value = most_clicks = 0.0
     for k in range(len(rules.free)):
         most_value = max(most_value, rules.value[k])
@@ -41,6 +45,13 @@ def _guess_price(rules: PageRules) -> float:
 
 @inner
 def _solve_disjoint(rules: PageRules, value: Floats, clicks: Floats, floor: float) -> RuledPrice:
+    """Mix the two best pages whose lines enclose the floor, each with what links have at least.
+
+    The search counts what links have above their least; `base_value` and `base_clicks` are those of
+    the least. `part` is the share of the page with more clicks. Where a page has no ties it is the
+    one that the search left in `rules.places` and `rules.taken_of`; otherwise links that tie share
+    their slots, so the page is written anew.
+    """
     page, other = rules.page, rules.other_page
     load_links(rules, value, clicks)
     base = base_value = base_clicks = 0.0
@@ -84,7 +95,11 @@ def _solve_disjoint(rules: PageRules, value: Floats, clicks: Floats, floor: floa
 def _solve_crossing(
     program: FloorsProgram, n_slots: int, value: Floats, clicks: Floats, floor: float
 ) -> RuledPrice:
-    """Solve with a row for each rule; if the floor is infeasible, maximise clicks."""
+    """Solve with a row for each rule; if the floor is infeasible, maximise clicks.
+
+    Row 0 of the program is the floor. It is solved for clicks first, which gives the most that a
+    page within the rules can reach, then for value with the floor or that.
+    """
     simplex = program.simplex
     reach = np.inf
     price, status = 0.0, int64(SLACK)
