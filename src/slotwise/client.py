@@ -428,8 +428,8 @@ class Client:
             except httpx.TransportError as error:
                 why = str(error) or type(error).__name__
                 tried = f" (tried {tries + 1} times)" if tries else ""
-                asked = f"{method} {error.request.url}"
-                last = ServiceUnreachable(f"{asked} got no answer{tried}: {why}")
+                call = f"{method} {error.request.url}"
+                last = ServiceUnreachable(f"{call} got no answer{tried}: {why}")
                 continue
             if answer.is_success:
                 content: dict[str, Any] = answer.json() if answer.content else {}
@@ -445,8 +445,8 @@ class Client:
         """Return a random wait that doubles with each try, at least what the service requires."""
         # Full jitter: clients do not retry all at the same time.
         wait_s = random.uniform(0, 0.1 * 2**tries)
-        asked_s = getattr(last, "retry_after_s", 0.0)
-        return float(min(_MAX_WAIT_S, max(wait_s, asked_s)))
+        least_s = getattr(last, "retry_after_s", 0.0)
+        return float(min(_MAX_WAIT_S, max(wait_s, least_s)))
 
 
 def _link_ids(name: str, links: Sequence[str]) -> list[str]:

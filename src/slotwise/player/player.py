@@ -424,26 +424,26 @@ class Player:
         return bool(entries.order.call(order, self._chance_of(rng), places, drawn))
 
     def _rest_filled(
-        self, asked: Constraints, visitor: Visitor, rng: np.random.Generator
+        self, constraints: Constraints, visitor: Visitor, rng: np.random.Generator
     ) -> Floats:
         """Return the probabilities of all links: 1 for pinned ones, the policy's for the rest."""
         entries, given = self._entries or self._obtain_entries(), rng_of_choice(self.form, rng)
 
         def page_of(state: Any, page: Problem) -> Floats:
             if state is not self._state:  # of the rest of the page
-                state = self.with_open_views(state, page, np.flatnonzero(asked.is_free))
+                state = self.with_open_views(state, page, np.flatnonzero(constraints.is_free))
             entries.choose.call(state, visitor, given)
             return dense_probabilities(state.mix)
 
-        probabilities = np.zeros(len(asked.is_free))
-        probabilities[asked.pinned] = 1.0
-        if asked.n_left:
+        probabilities = np.zeros(len(constraints.is_free))
+        probabilities[constraints.pinned] = 1.0
+        if constraints.n_left:
             counts = self.counts
-            probabilities[asked.is_free] = rest_of_page(
+            probabilities[constraints.is_free] = rest_of_page(
                 self.form,
                 self._state,
                 self.problem,
-                Rest(np.flatnonzero(asked.is_free), asked.n_left, asked.pinned),
+                Rest(np.flatnonzero(constraints.is_free), constraints.n_left, constraints.pinned),
                 counts.sums / np.maximum(counts.views, 1.0),
                 page_of,
             )

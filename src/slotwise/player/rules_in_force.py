@@ -211,11 +211,11 @@ def _most(rule: Rule, n_links: int) -> float:
     return float(n_links) if rule.at_most is None else min(rule.at_most, float(n_links))
 
 
-def _granted(rule: Rule, least: float, most: float, asked_most: float) -> str:
+def _granted(rule: Rule, least: float, most: float, declared_most: float) -> str:
     """Return in words what a violated rule has instead of what it requires."""
     if least < rule.at_least - VIOLATED:
         return f"at least {least:g} instead of {rule.at_least:g}"
-    return f"at most {most:g} instead of {asked_most:g}"
+    return f"at most {most:g} instead of {declared_most:g}"
 
 
 def check_links(rules: Sequence[Rule], pool: LinkPool) -> None:

@@ -644,7 +644,7 @@ class Ramp(NamedTuple):
     """The share of chosen pages as views come, at expected revenue.
 
     `half` and `all` are the views after which the share is at least one half, and after which it
-    is as large as it gets; None where that takes more views than were asked about.
+    is as large as it gets; None where it takes more views than the forecast covers.
     """
 
     views: Floats

@@ -262,13 +262,13 @@ def playing(  # noqa: C901, PLR0915
                 old = buffers.first_due[level, row]
                 buffers.first_due[level, row] = NONE
                 while old != NONE:
-                    asked = buffers.visitors[old]
+                    row_of_view = buffers.visitors[old]
+                    seen_by = row_of_view[: len(row_of_view) - 1]
                     if slots_differ:
                         if level == 0 and buffers.is_in_random_order[old]:
                             learn_slot_weights(buffers.order, buffers.outcomes[old, level])
                         expose(buffers.order, buffers.slots, buffers.views, buffers.exposure)
                     if buffers.delays[level] > 0:
-                        seen_by = asked[: len(asked) - 1]
                         note_open(state, seen_by, level, buffers.shown[old], -buffers.views[0])
                     if counts_links and level == 0:
                         for slot, link in enumerate(buffers.shown[old]):
@@ -276,7 +276,7 @@ def playing(  # noqa: C901, PLR0915
                             buffers.of_links[CLICKED, link] += buffers.outcomes[old, level, slot]
                     learn(
                         state,
-                        asked[: len(asked) - 1],
+                        seen_by,
                         level,
                         LinkFeedback(
                             buffers.shown[old],

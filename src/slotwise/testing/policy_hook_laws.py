@@ -40,7 +40,7 @@ CART_RATES = np.array([SOLD_RATES[0], [0.6] * 3 + [0.02] * 3, [0.0] * 3 + [0.05]
 MANY_VIEWS = 1e9
 
 
-class Asked(NamedTuple):
+class FurtherFloor(NamedTuple):
     """A problem with floors beyond one on clicks, the rates of its links, and who visits.
 
     Pages keep the floors if at least `least` outcomes of a level come per outcome of `per`, another
@@ -56,7 +56,7 @@ class Asked(NamedTuple):
 
 
 MORE_FLOORS = {
-    "a further level": Asked(
+    "a further level": FurtherFloor(
         Problem(
             6, 2, 0.4, levels=("click", "cart", "revenue"), floors={"cart": 0.9}, horizon=4_000
         ),
@@ -66,7 +66,7 @@ MORE_FLOORS = {
         per=-1,
         least=0.9,
     ),
-    "a rate": Asked(
+    "a rate": FurtherFloor(
         Problem(
             6, 2, levels=("click", "cart", "revenue"), rate_floors={"cart": 0.7}, horizon=4_000
         ),
@@ -76,7 +76,7 @@ MORE_FLOORS = {
         per=0,
         least=0.7,
     ),
-    "a segment": Asked(
+    "a segment": FurtherFloor(
         Problem(
             6,
             2,
@@ -128,10 +128,10 @@ class PolicyHookLaws(PolicyPlay):
         again = form.for_problem(problem)
         assert (type(again), again) == (type(form), form)
 
-    @pytest.mark.parametrize("asked", MORE_FLOORS.values(), ids=list(MORE_FLOORS))
-    def test_further_floors_are_kept_or_refused(self, asked: Asked) -> None:
+    @pytest.mark.parametrize("further", MORE_FLOORS.values(), ids=list(MORE_FLOORS))
+    def test_further_floors_are_kept_or_refused(self, further: FurtherFloor) -> None:
         """A policy that `keeps_floor` must not ignore a floor that it accepts."""
-        problem, rates, visitor = asked.problem, asked.rates, asked.visitor
+        problem, rates, visitor = further.problem, further.rates, further.visitor
         if not self.make_policy(problem).keeps_floor:
             pytest.skip("the policy does not claim to keep floors")
         try:
@@ -144,23 +144,23 @@ class PolicyHookLaws(PolicyPlay):
             shown, probabilities = self.draw(player, rng, visitor)
             total += rates[:, shown].sum(axis=1) * (number >= n_pages - n_judged)
             self.learn(player, [SettledPage(shown, probabilities, rates[:, shown], visitor)])
-        per = n_judged if asked.per < 0 else total[asked.per]
-        assert total[asked.level] >= 0.97 * asked.least * per
+        per = n_judged if further.per < 0 else total[further.per]
+        assert total[further.level] >= 0.97 * further.least * per
 
     # `for_visitors`
 
     def test_visitors_matter_only_where_that_is_declared(self) -> None:
         """Without `for_visitors` a policy may get an empty visitor instead of the real one."""
-        told, untold = self.start(OF_VISITORS), self.start(OF_VISITORS)
-        if told.form.for_visitors is not None:
+        known, unknown = self.start(OF_VISITORS), self.start(OF_VISITORS)
+        if known.form.for_visitors is not None:
             pytest.skip("the policy reads visitors")
-        for k, page in enumerate(self.play(told, n_rounds=60, visitors=EVERYBODY)):
-            self.choose(untold, k)
-            self.learn(untold, [page._replace(visitor=NOBODY)])
-        self.check_same_knowledge(told, untold)
-        expected = self.choose(untold, 2)
+        for k, page in enumerate(self.play(known, n_rounds=60, visitors=EVERYBODY)):
+            self.choose(unknown, k)
+            self.learn(unknown, [page._replace(visitor=NOBODY)])
+        self.check_same_knowledge(known, unknown)
+        expected = self.choose(unknown, 2)
         for visitor in EVERYBODY:
-            np.testing.assert_array_equal(self.choose(told, 2, visitor), expected)
+            np.testing.assert_array_equal(self.choose(known, 2, visitor), expected)
 
     def test_visitors_seen_are_visitors_of_the_problem(self) -> None:
         player = self.start(OF_VISITORS)
