@@ -326,19 +326,21 @@ class Selector(Generic[AnyLink]):
                 self._record(found, found.ended())
 
     def _record(self, before: OpenPage, page: OpenPage) -> None:
+        """Learn what a page has in addition to what was known before, and add it up."""
         if page is before:
             return
+        found, was_open = list(page.news_since(before)), self._pages.is_counted(page)
         money, last = self._money, len(page.outcomes) - 1
         news = [
             (level, money.scaled_page(outcome) if level == last else outcome, is_first)
-            for level, outcome, is_first in page.news_since(before)
+            for level, outcome, is_first in found
         ]
         visitor = np.array(page.visitor, np.int64) if page.visitor else NOBODY
         slots, is_random = range(len(page.shown)), page.is_in_random_order
-        was_open = self._pages.is_counted(page)
         chosen = (visitor, page.shown, slots, page.probabilities, is_random)
         view = PageFeedback(*chosen, news, was_open)
         self._player.learn(view)  # all of it or, if the policy raises, nothing
+        self._pages.put(page)
         for level, outcome, is_first in news:
             total = sum(outcome.values())
             known = 0 if is_first else len(before.outcomes[level] or ())
@@ -346,7 +348,6 @@ class Selector(Generic[AnyLink]):
             self._delivered.note(level, last + 1, is_first, total, squares)
             if level == last:
                 money.count_clipped(page.outcomes[last] or {}, self._player.pool)
-        self._pages.put(page)
         if self._promised is not None and page.is_settled:
             self._promised.settle(page, self._totals_of(page), self.problem)
         if self._journal is not None and page.is_settled:
