@@ -133,17 +133,15 @@ class _Amounts(NamedTuple):
     cost_micros: int | None = 0
 
 
-_NOTHING = _Amounts()
-
-
 def _status(
     rule: PoolRule,
     detail: str,
     is_violated: bool,
     goals: tuple[GoalStatus, ...],
-    amounts: _Amounts = _NOTHING,
+    amounts: _Amounts | None = None,
 ) -> RuleStatus:
     """Return the row of a rule."""
+    amounts = amounts or _Amounts()
     return RuleStatus(
         name=rule.name,
         group=rule.group,
