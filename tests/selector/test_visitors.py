@@ -12,8 +12,6 @@ from slotwise.errors import InvalidInput, UnsupportedState
 from slotwise.policies import visitor_rates
 from slotwise.selector.selector_file import read_file, write_file
 
-pytestmark = pytest.mark.compiled
-
 FEATURES: dict[str, Any] = {
     "device": ("phone", "desktop"),
     "country": str,
@@ -23,7 +21,10 @@ FEATURES: dict[str, Any] = {
 LINKS = ("a", "b", "c", "d", "e", "f")
 
 
-def taught(n_pages: int = 3_000, n_open: int = 0) -> Selector:
+N_PAGES = 400
+
+
+def taught(n_pages: int = N_PAGES, n_open: int = 0) -> Selector:
     """Return a selector whose phones click on a and whose desktops click on b."""
     selector = Selector(LINKS, n_slots=1, click_floor=0.1, features=FEATURES, seed=1)
     rng = np.random.default_rng(1)
@@ -45,8 +46,15 @@ def taught(n_pages: int = 3_000, n_open: int = 0) -> Selector:
     return selector
 
 
-def test_each_visitor_gets_the_page_that_is_best_for_him() -> None:
-    selector = taught()
+@pytest.fixture(scope="module")
+def file_of_taught(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("taught") / "shop.slotwise"
+    taught().save(path)
+    return path
+
+
+def test_each_visitor_gets_the_page_that_is_best_for_him(file_of_taught: Path) -> None:
+    selector = Selector.load(file_of_taught)
     assert selector.select(visitor={"device": "phone"}).shown == ("a",)
     assert selector.select(visitor={"device": "desktop"}).shown == ("b",)
     assert len(selector.select().shown) == 1
@@ -81,14 +89,14 @@ def test_without_features_nothing_can_be_said_of_a_visitor() -> None:
 @pytest.mark.filterwarnings("ignore:'fridge' is not a value of the feature 'device'")
 def test_odd_values_are_not_known_and_memory_is_bounded() -> None:
     selector = Selector(LINKS, n_slots=1, features=FEATURES, seed=1)
-    for k in range(5_000):
+    for k in range(200):
         page = selector.select(
             visitor={"device": "fridge", "country": f"{k}" * 200, "days_since_visit": math.nan}
         )
         selector.update(page, clicks=[], revenue={})
     rows = {(row.feature, row.value): row.page_views for row in selector.report().segments}
-    assert rows[("device", "(not known)")] == 5_000
-    assert rows[("country", "(rare)")] == 5_000
+    assert rows[("device", "(not known)")] == 200
+    assert rows[("country", "(rare)")] == 200
 
 
 def test_a_policy_without_context_takes_visitors_and_ignores_them() -> None:
@@ -103,13 +111,13 @@ def test_a_policy_without_context_takes_visitors_and_ignores_them() -> None:
     assert pages[:30] == pages[30:]
 
 
-def test_reports_say_for_whom_in_words_and_in_columns() -> None:
-    report = taught().report()
+def test_reports_say_for_whom_in_words_and_in_columns(file_of_taught: Path) -> None:
+    report = Selector.load(file_of_taught).report()
     rows = {(row.feature, row.value): row for row in report.segments}
     phone, desktop = rows[("device", "phone")], rows[("device", "desktop")]
     assert phone.top_links == ("a",)
     assert desktop.top_links == ("b",)
-    assert phone.page_views + desktop.page_views == 3_000
+    assert phone.page_views + desktop.page_views == N_PAGES
     assert phone.clicks.low < phone.clicks.estimate < phone.clicks.high
     assert phone.revenue.estimate == pytest.approx(0.5 * phone.clicks.estimate)
     assert "device phone: " in str(report)
@@ -122,7 +130,7 @@ def test_reports_say_for_whom_in_words_and_in_columns() -> None:
 
 
 def test_a_saved_selector_goes_on_with_its_visitors(tmp_path: Path) -> None:
-    selector = taught(n_open=20)
+    selector = taught(100, n_open=20)
     selector.save(tmp_path / "shop.slotwise")
     loaded = Selector.load(tmp_path / "shop.slotwise")
     assert loaded.report().segments == selector.report().segments
@@ -162,8 +170,8 @@ def test_a_file_with_values_that_no_feature_has_is_refused(tmp_path: Path) -> No
         Selector.load(path)
 
 
-def test_links_come_and_go_while_visitors_stay_known() -> None:
-    selector = taught()
+def test_links_come_and_go_while_visitors_stay_known(file_of_taught: Path) -> None:
+    selector = Selector.load(file_of_taught)
     before = {row.value: row.page_views for row in selector.report().segments}
     of_phones = selector.knowledge().arrays["tilt"][:, 2]
     selector.retire(["b"])
@@ -190,7 +198,7 @@ def test_a_selector_saved_in_the_other_layout_goes_on_in_it(
     """As one saved by a version that counted pairs of fewer values."""
     with monkeypatch.context() as before:
         before.setattr(visitor_rates, "MAX_NUMBERS", 0)
-        saved = taught(500)
+        saved = taught(200)
     assert saved.knowledge().arrays["has_pairs"].tolist() == [0.0]
     saved.save(tmp_path / "shop.slotwise")
     loaded = Selector.load(tmp_path / "shop.slotwise")
