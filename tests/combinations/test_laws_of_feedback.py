@@ -136,7 +136,7 @@ def knowledge_of_both(features: Any, slots: str) -> list[Any]:
         selector: Selector[int] = Selector(
             *(range(6), 3), seed=1, click_floor=0.9, features=features, slot_weights=SLOTS[slots]
         )
-        play_pinned_pages(selector, report, 40, features)
+        play_pinned_pages(selector, report, 25, features)
         known.append(selector.knowledge().arrays)
     return known
 

@@ -55,8 +55,8 @@ def test_another_limit_gives_the_same_pages_once_every_link_has_sold(
     pages = []
     for most in (1.0, 64.0):
         selector = new_selector(kind, slots, max_revenue=most, **asked)
-        sell_every_link(selector, kind, 6 * N_LINKS)
-        pages.append(shop.play(selector, 40))
+        sell_every_link(selector, kind, 3 * N_LINKS)
+        pages.append(shop.play(selector, 25))
     assert pages[0] == pages[1]
 
 
@@ -72,7 +72,7 @@ def test_another_currency_gives_the_same_pages(policy: str, kind: str, slots: st
             kind, slots, policy=registered_policy(policy, N_LINKS, N_SLOTS), max_revenue=unit
         )
         priced = Shop(shop.click_rate, shop.sale_rate, unit * shop.amount, shop.features, 4)
-        pages.append(priced.play(selector, 60))
+        pages.append(priced.play(selector, 40))
     assert pages[0] == pages[1]
 
 
@@ -83,7 +83,7 @@ def history(selector: Selector[int], pay: np.ndarray, kind: str, seed: int) -> f
     """
     rng = np.random.default_rng(seed)
     visitor = None
-    for _ in range(40):
+    for _ in range(25):
         visitor = a_visitor(FEATURES[kind], rng)
         shown = rng.permutation(N_LINKS)[:N_SLOTS].tolist()
         clicks = [link for link in shown if rng.random() < 0.4]
@@ -134,10 +134,10 @@ def play_with_a_dear_link(kind: str, slots: str) -> float:
     )
     weights = "equal" if slots == "slots equal" else "learn"
     selector: Selector[int] = Selector(range(5), 2, seed=1, features=features, slot_weights=weights)
-    shop.play(selector, 400)
+    shop.play(selector, 200)
     selector.add_links([5])
-    pages = shop.play(selector, 1_200, first=400)
-    return float(np.mean([5 in page for page in pages[800:]]))
+    pages = shop.play(selector, 600, first=200)
+    return float(np.mean([5 in page for page in pages[400:]]))
 
 
 @pytest.mark.parametrize(

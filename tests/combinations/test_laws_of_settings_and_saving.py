@@ -34,7 +34,7 @@ def pages_with(setting: str, value: Any, kind: str) -> Shown:
         slot_weights="equal",
         seed=1,
     )
-    return shop.play(selector, 60)
+    return shop.play(selector, 40)
 
 
 @pytest.mark.parametrize("kind", FEATURES)
@@ -45,7 +45,7 @@ def test_settings_reach_the_policy_with_and_without_features(setting: str, kind:
     assert (one != other) == (setting != "horizon" or kind == "no features")
 
 
-def check_goes_on(selector: Selector[Any], shop: Shop, folder: Path, n_pages: int = 12) -> None:
+def check_goes_on(selector: Selector[Any], shop: Shop, folder: Path, n_pages: int = 8) -> None:
     """Compare the pages of a selector with those of the one that its file gives."""
     selector.save(folder / "one.sel")
     loaded = Selector.load(folder / "one.sel")

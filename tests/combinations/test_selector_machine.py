@@ -76,7 +76,7 @@ def test_any_calls_of_the_default(kind: Kind, n_examples: int, n_steps: int) -> 
 
 
 def test_counts_that_come_while_pages_are_forgotten() -> None:
-    play("paced-bayes", FORGETTING, n_examples=20, n_steps=30)
+    play("paced-bayes", FORGETTING, n_examples=12, n_steps=30)
 
 
 @pytest.mark.slow
