@@ -19,22 +19,21 @@ FEATURES = {"device": ["phone", "desktop"], "country": "text", "returning": "boo
 CHANGED = POOL | {"policy": {"name": "paced-bayes"}, "features": FEATURES}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def whom(admin: httpx.Client) -> tuple[httpx.Client, str]:
-    client = admin
-    client.put("/v1/pools/whom", json=CHANGED).raise_for_status()
-    for link_id in ("l1", "l2", "l3"):
-        body = {"url": f"https://shop.example/{link_id}"}
-        client.put(f"/v1/pools/whom/links/{link_id}", json=body).raise_for_status()
-    return client, "/v1/pools/whom/decide"
+    """Return a client and the address of pages of a pool that no test changes."""
+    admin.put("/v1/pools/whom", json=CHANGED).raise_for_status()
+    links = [{"link_id": one, "url": f"https://shop.example/{one}"} for one in ("l1", "l2", "l3")]
+    admin.post("/v1/pools/whom/links:batch", json={"links": links}).raise_for_status()
+    return admin, "/v1/pools/whom/decide"
 
 
-def test_features_are_answered_as_they_were_declared(whom: tuple[httpx.Client, str]) -> None:
-    client, _ = whom
-    assert client.get("/v1/pools/whom").json()["features"] == FEATURES
-    patched = client.patch("/v1/pools/whom", json={"click_floor": 0.1}).json()
+def test_features_are_answered_as_they_were_declared(admin: httpx.Client) -> None:
+    admin.put("/v1/pools/answered", json=CHANGED).raise_for_status()
+    assert admin.get("/v1/pools/answered").json()["features"] == FEATURES
+    patched = admin.patch("/v1/pools/answered", json={"click_floor": 0.1}).json()
     assert patched["features"] == FEATURES
-    fewer = client.patch("/v1/pools/whom", json={"features": {"device": ["phone"]}}).json()
+    fewer = admin.patch("/v1/pools/answered", json={"features": {"device": ["phone"]}}).json()
     assert fewer["features"] == {"device": ["phone"]}
 
 
