@@ -43,12 +43,14 @@ from slotwise.service.records import SECOND_US, FloorState, ShownLink
 
 _log = logging.getLogger(__name__)
 
-MAX_CACHED_CONSTRAINTS = 256
-MIN_CACHED_CONSTRAINTS = 16
+MIN_CACHED_CONSTRAINTS, MAX_CACHED_CONSTRAINTS = 16, 256
+"""Pages with constraints that a version caches: in between by the number of links."""
 MAX_CACHED_VISITORS = 2_048
-NEVER = 2**63
+"""Pages of visitors that a version caches."""
 CACHED_LINKS = 500_000
 """Maximum total number of links of the pages with constraints that a version caches."""
+NEVER = 2**63
+"""A time in microseconds that does not come."""
 
 
 class _Rest(NamedTuple):
@@ -79,6 +81,39 @@ class HardBudget(NamedTuple):
     name: str
     links: frozenset[str]
     slots: int
+
+
+class _Available(NamedTuple):
+    """Which links pages may show at a time."""
+
+    until_us: int
+    """When a link next starts or ends."""
+    hard: list[HardBudget]
+    """Rules whose hard budget is not spent."""
+    off: set[str]
+    """Links outside their dates or without a budget."""
+    pins: list[tuple[int, str]]
+    """The pool's own pins of links that may be shown, by position."""
+
+
+def _available(
+    version: Version, rules: Sequence[Rule], now_us: int, spent: frozenset[str]
+) -> _Available:
+    """Return what may be shown at a time if the budgets of the rules in `spent` are used up."""
+    pool, declared = version.pool, version.pool.settings.rules
+    budgets = [
+        HardBudget(one.name, frozenset(rule.links), version.quotas.get(one.name, 0))
+        for one, rule in zip(declared, rules, strict=True)
+        if one.budget is not None and one.budget.hard and now_us < one.budget.until_us
+    ]
+    hard = [one for one in budgets if one.slots > 0 and one.name not in spent]
+    without = {link for one in budgets for link in one.links}
+    without -= {link for one in hard for link in one.links}
+    link_ids = set(version.stored.link_ids)
+    off = link_ids & (pool.off_at(now_us) | without)
+    pins = [(pin.position, pin.link_id) for pin in pool.settings.pins]
+    standing = sorted(pin for pin in pins if pin[1] in link_ids - off)
+    return _Available(pool.next_date(now_us) or NEVER, hard, off, standing)
 
 
 class _PageCache:
@@ -137,11 +172,9 @@ class InstalledVersion:
         spent: Iterable[str] = (),
     ) -> None:
         """Make the pages for a time; links of the rules in `spent` are left out."""
-        self.pool, self.stored, self._solver, visitors, quotas = self.made_of = version
+        self.pool, self.stored, self._solver, visitors, _ = self.made_of = version
         stored = self.stored
         now_us = stored.published_us if now_us is None else now_us
-        self.until_us = self.pool.next_date(now_us) or NEVER
-        """When a link next starts or ends: the version must then be installed again."""
         self.version = stored.version
         self.policy = stored.policy
         self.link_ids = stored.link_ids
@@ -162,30 +195,26 @@ class InstalledVersion:
         self._scores = self.rates.revenue + (stored.shadow_price or 0.0) * self.rates.clicks
         rules = self.pool.rules(stored.paced_rules)
         self.spent = frozenset(spent)
-        hard = self._hard_budgets(rules, quotas, now_us)
-        self.hard = [one for one in hard if one.slots > 0 and one.name not in self.spent]
-        """Rules whose hard budget is not spent."""
-        spent_links = {link for one in hard for link in one.links}
-        spent_links -= {link for one in self.hard for link in one.links}
-        self.off = (self.pool.off_at(now_us) | spent_links) & self._places.keys()
-        """Links outside their dates or without a budget."""
+        available = _available(version, rules, now_us, self.spent)
+        self.until_us = available.until_us
+        """When a link next starts or ends: the version must then be installed again."""
+        self.hard, self.off, self._standing = available.hard, available.off, available.pins
         self._in_force: RulesInForce | None = None
         self._ruling: AbstractContextManager[object] = nullcontext()
         """Held while `_in_force` and its buffers are used."""
         self._ruled_by = (rules, self.link_ids, self._pool.slots)
         self._set_rules(before)
-        shown = self._places.keys() - self.off
-        pins = [(pin.position, pin.link_id) for pin in self._pool.pins]
-        self._standing = sorted(pin for pin in pins if pin[1] in shown)
         self.order, self._random_order = self._slot_orders()
         self._visitors = None
         if visitors is not None and not stored.fallback:
-            self._visitors = VisitorMixes(
-                visitors, self.link_ids, self._pool, stored.floor, self.order, self.groups
-            )
-        self.known_visitors: KnownVisitors = KnownVisitors.of(
-            self._pool, stored.words, before.known_visitors if before else None
-        )
+            page_parts = (self.link_ids, self._pool, stored.floor, self.order, self.groups)
+            self._visitors = VisitorMixes(visitors, *page_parts)
+        encoder = before.known_visitors if before else None
+        self.known_visitors: KnownVisitors = KnownVisitors.of(self._pool, stored.words, encoder)
+        self._open_caches(now_us)
+
+    def _open_caches(self, now_us: int) -> None:
+        """Cache the page of most callers, which needs all that `__init__` has set before."""
         self._pages = _PageCache(len(self.link_ids))
         self._holdout_pages = _PageCache(len(self.link_ids))
         self._usual_constraints = self._completed(NO_CONSTRAINTS)
@@ -320,16 +349,6 @@ class InstalledVersion:
             if position <= slots and position not in pinned and link_id not in taken:
                 pinned[position] = link_id
         return constraints._replace(exclude=exclude, pinned=tuple(sorted(pinned.items())))
-
-    def _hard_budgets(
-        self, rules: Sequence[Rule], quotas: Mapping[str, int], now_us: int
-    ) -> list[HardBudget]:
-        """Return the rules with a hard budget now, the spent ones too."""
-        return [
-            HardBudget(one.name, frozenset(rule.links), quotas.get(one.name, 0))
-            for one, rule in zip(self._pool.rules, rules, strict=True)
-            if one.budget is not None and one.budget.hard and now_us < one.budget.until_us
-        ]
 
     def _slot_orders(self) -> tuple[SlotPositions | None, SlotPositions | None]:
         """Return the order of chosen and of random pages; None where slots are alike."""
