@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
 
 from tests import system_programs
 from tests.plug_in import install_plug_in
@@ -24,6 +25,8 @@ os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".cache" / "machine-code"))
 _FOR_ALL = os.environ.get("SLOTWISE_COMPILE")
 
 # Seeded by the test's own name, with no clock in it: a failure is a failure everywhere.
+if hasattr(providers, "Constants"):  # else examples have constants of what others imported before
+    providers._get_local_constants = providers.Constants  # type: ignore[assignment]
 settings.register_profile("slotwise", derandomize=True, deadline=None, database=None)
 settings.load_profile("slotwise")
 
