@@ -101,6 +101,7 @@ class _Walk:
         return True
 
     def _function(self, value: object) -> None:
+        """Add the code, defaults and closure of a function, then the globals that it names."""
         function = getattr(value, "py_func", value)
         function = getattr(function, "__func__", function)  # of a static method
         if not isinstance(function, FunctionType):

@@ -90,6 +90,7 @@ def new_bets() -> Bets:
 
 @compiled
 def _add(values: PageValues, bets: Floats, evidence: Floats, sums: Floats) -> None:
+    """Add the logarithms of the factors of some pages to the evidence of every bet."""
     plain, corrections, complements, expected, most, peak, predicted_peak = values
     n_bets = len(bets)
     low, high = np.ones(n_bets), np.ones(n_bets)

@@ -147,6 +147,7 @@ class _Pass:
             begin = end
 
     def _add(self, pages: Pages, refit: bool, has_changed: bool) -> None:
+        """Add pages to the candidates and to the tallies, which candidates are fitted on before."""
         reader, tallies = self._reader, self._tallies
         n_rows = reader.n_slots if self._by_slot else max(1, len(reader.segments))
         tallies.make_room(n_rows, len(reader.links))

@@ -216,6 +216,7 @@ def _about_bound(settings: Sequence[Setting]) -> str:
 
 
 def _about_data(settings: Sequence[Setting]) -> list[str]:
+    """Say which data are look-alikes, and where the floor is slack or out of reach."""
     look_alikes = _titles(setting for setting in settings if setting.is_look_alike)
     unkept = _titles(setting for setting in settings if setting.is_floor_infeasible)
     slack = _titles(

@@ -85,6 +85,7 @@ def _free_then(curve: Frontier, start: float) -> tuple[Floats, Floats]:
 
 
 def _draw_revenue(axes: Axes, picture: FrontierPicture) -> None:
+    """Draw the best revenue at every floor, with its band."""
     colour = BLUE
     start, end = _start(picture), _end(picture)
     if picture.band is not None:
@@ -115,6 +116,7 @@ def _draw_revenue(axes: Axes, picture: FrontierPicture) -> None:
 
 
 def _draw_price(axes: Axes, picture: FrontierPicture) -> None:
+    """Draw the price of a click at every floor."""
     colour = VERMILION
     curve, start = picture.curve, _start(picture)
     edges = np.concatenate([[min(start, float(curve.floors[0]))], curve.floors])

@@ -100,6 +100,7 @@ def _swept(results: Results) -> dict[str, float]:
 
 
 def _draw_panel(axes: Axes, panel: Panel, results: Results, swept: Mapping[str, float]) -> None:
+    """Draw a metric of Con-UCB over the scales, with the other policies as horizontal lines."""
     look = style.strokes([style.SUBJECT, *results.labels])
     main = look[style.SUBJECT]
     scales = np.array([*swept.values()])

@@ -324,6 +324,7 @@ class Player:
         explore: float,
         all_links: bool,
     ) -> None:
+        """Let the policy choose. `draw` draws from `_within` or `_chosen`, else from its mix."""
         entries = self._entries or self._obtain_entries()
         if self.rules is not None:
             page = self.rules.for_page(constraints)
@@ -533,6 +534,7 @@ class Player:
             raise
 
     def _learn(self, view: PageFeedback) -> None:
+        """Learn a view level by level: open views, slots, the policy, own counts, visits."""
         kept, shown, places, probabilities = self.pool.known(view.shown, view.probabilities)
         slots, views = self.slots.shown_in(kept)
         visitor: Any = view.visitor
@@ -558,6 +560,10 @@ class Player:
                     self.visits[level, OUTCOMES, value] += total
 
     def _learn_many(self, many: Iterable[PageFeedback]) -> None:
+        """Gather views of one level each into arrays, and learn them in one compiled call.
+
+        View k has the links from `starts[k]` on, up to `starts[k + 1]`.
+        """
         levels: list[int] = []
         starts, links = [0], []
         probabilities: list[float] = []

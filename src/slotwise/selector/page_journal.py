@@ -99,6 +99,7 @@ class PageJournal:
             self._write_first()
 
     def _write_first(self) -> None:
+        """Write the page that has waited longest; one that is not settled has no outcomes."""
         entry = self._waiting.popleft()
         page = entry.settled
         outcomes = [outcome or {} for outcome in page.outcomes] if page else None

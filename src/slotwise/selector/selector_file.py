@@ -160,6 +160,7 @@ def _pages_from_file(
     level_names: tuple[str, ...],
     features: Features,
 ) -> OpenPages:
+    """Return the open pages of a file after checking its numbers and arrays."""
     n_issued = whole_number("n_issued", header["n_issued"], at_least=0)
     pages = OpenPages(
         whole_number("max_pages", header["max_pages"], at_least=1),

@@ -113,6 +113,8 @@ class ServiceMetrics(Collector):
         yield from self._pools(health)
 
     def _pools(self, health: Health) -> Iterator[Metric]:
+        """Yield the metrics that have a value for each pool."""
+
         def family(name: str, *labels: str) -> GaugeMetricFamily:
             return GaugeMetricFamily(name, METRICS[name], labels=("pool", *labels))
 

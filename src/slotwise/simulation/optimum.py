@@ -147,6 +147,7 @@ def _to_visitors(
 
 
 def _with_several_floors(rates: Floats, problem: Problem, rules: Sequence[SlotRule]) -> Optimum:
+    """Return the best fixed mix under several floors; rules are further floors."""
     floors, n_links, n_slots = problem.active_floors, problem.n_links, problem.n_slots
     value = sum(
         weight * rates[problem.levels.index(level)] for level, weight in problem.rewards.items()

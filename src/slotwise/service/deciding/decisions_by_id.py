@@ -95,6 +95,7 @@ class DecisionsById:
         known: DecisionRecord | None,
         make: Callable[[], DecisionRecord],
     ) -> None:
+        """Give `deciding` its result: the stored decision, else the known one, else a new one."""
         try:
             stored, is_confirmed = None, False
             with suppress(StoreUnavailable):
