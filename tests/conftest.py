@@ -26,7 +26,7 @@ _FOR_ALL = os.environ.get("SLOTWISE_COMPILE")
 
 # Seeded by the test's own name, with no clock in it: a failure is a failure everywhere.
 if hasattr(providers, "Constants"):  # else examples have constants of what others imported before
-    providers._get_local_constants = providers.Constants  # type: ignore[assignment]
+    providers._get_local_constants = providers.Constants
 settings.register_profile("slotwise", derandomize=True, deadline=None, database=None)
 settings.load_profile("slotwise")
 
