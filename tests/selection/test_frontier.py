@@ -13,7 +13,7 @@ from tests.reference.floor_program import best_clicks, clicks_of_best_value
 from tests.selection.instances import Instance, instances
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(instances())
 def test_the_frontier_equals_solve_at_every_floor(instance: Instance) -> None:
     value, clicks, n_slots, floor = instance

@@ -94,7 +94,7 @@ def check_program(seed: int, crossing: bool, settles: bool) -> str:
 
 
 def test_programs_equal_highs() -> None:
-    statuses = Counter(check_program(seed, False, seed % 4 == 0) for seed in range(120))
+    statuses = Counter(check_program(seed, False, seed % 4 == 0) for seed in range(80))
     assert min(statuses[name] for name in ("slack", "binding", "infeasible")) > 10
 
 
@@ -171,7 +171,7 @@ def test_equal_links_share_equally() -> None:
 
 def test_a_price_is_what_a_looser_rule_would_bring() -> None:
     n_priced = 0
-    for seed in range(300):
+    for seed in range(100):
         rng = np.random.default_rng([3, seed])
         value, clicks = rng.random(12), rng.random(12)
         links = rng.permutation(12)
@@ -190,7 +190,7 @@ def test_a_price_is_what_a_looser_rule_would_bring() -> None:
             gain = (solve_rules(value, clicks, 4, 0.0, relaxed).value - best.value) / step
             assert best.prices[place] == pytest.approx(gain, abs=1e-9)
             n_priced += best.prices[place] > 0.0
-    assert n_priced > 200
+    assert n_priced > 66
 
 
 def test_projection_keeps_rules_and_proportions() -> None:
@@ -237,7 +237,7 @@ def test_pages_drawn_by_groups_have_whole_numbers_of_a_group() -> None:
         n_shown, left = np.zeros(n_links, np.int64), np.zeros(n_links)
         groups = np.split(settled.links, settled.ends[:-1])
         sums = [p[group].sum() for group in groups]
-        n_pages = 1_500
+        n_pages = 600
         for _ in range(n_pages):
             draw(p, settled.links, settled.ends, left, rng, shown, drawn)
             assert len(set(shown.tolist())) == n_slots

@@ -152,7 +152,7 @@ def check_equals_highs(program: Program) -> None:
         assert best.value == pytest.approx(by_highs, abs=10 * tolerance)
 
 
-@settings(max_examples=250)
+@settings(max_examples=120)
 @given(programs())
 def test_the_mix_is_that_of_highs(program: Program) -> None:
     check_equals_highs(program)
@@ -165,7 +165,7 @@ def test_many_more_mixes_are_those_of_highs(program: Program) -> None:
     check_equals_highs(program)
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(instances())
 def test_one_floor_is_the_floor_program(instance: Instance) -> None:
     value, clicks, n_slots, floor = instance
@@ -185,7 +185,7 @@ def test_one_floor_is_the_floor_program(instance: Instance) -> None:
         assert abs(most - floor) < ACCURACY or one.status == "slack" or several.status == "slack"
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(programs(), st.integers(0, 2**32 - 1))
 def test_a_warm_program_answers_like_a_fresh_one(program: Program, seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -45,7 +45,7 @@ def boundary_ties(best: Solution, instance: Instance) -> int:
     return int(np.sum(np.abs(score - threshold) <= 1e-9 * threshold))
 
 
-@settings(max_examples=500)
+@settings(max_examples=250)
 @given(instances())
 def test_solve_equals_highs(instance: Instance) -> None:
     best = solve(*instance)
@@ -72,7 +72,7 @@ def grid_programs(draw: st.DrawFn) -> tuple[list[int], list[int], int, int]:
     return draw(eighths), draw(eighths), n_slots, draw(st.integers(0, 16 * n_slots))
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(grid_programs())
 def test_solve_equals_all_pages_in_fractions(
     program: tuple[list[int], list[int], int, int],
@@ -95,7 +95,7 @@ def test_solve_equals_all_pages_in_fractions(
         assert best.value == pytest.approx(float(exact), abs=ACCURACY)
 
 
-@settings(max_examples=500)
+@settings(max_examples=250)
 @given(instances())
 def test_links_that_tie_share_as_documented(instance: Instance) -> None:
     best = solve(*instance)
@@ -105,7 +105,7 @@ def test_links_that_tie_share_as_documented(instance: Instance) -> None:
         np.testing.assert_allclose(best.probabilities, mix, rtol=0, atol=1e-7)
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(instances())
 def test_equal_links_get_equal_probabilities(instance: Instance) -> None:
     best = solve(*instance)
@@ -115,7 +115,7 @@ def test_equal_links_get_equal_probabilities(instance: Instance) -> None:
         assert np.ptp(best.probabilities[kind == one]) <= 1e-12
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(instances(), st.integers(0, 2**32 - 1))
 def test_the_order_of_links_does_not_matter(instance: Instance, seed: int) -> None:
     order = np.random.default_rng(seed).permutation(len(instance.value))

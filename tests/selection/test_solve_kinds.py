@@ -52,7 +52,7 @@ def programs(draw: st.DrawFn) -> Program:
     )
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(programs())
 def test_kinds_are_solved_as_by_highs_and_proven_by_their_price(program: Program) -> None:
     value, clicks, shares, n_slots, floor = program
