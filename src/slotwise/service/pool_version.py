@@ -1,6 +1,9 @@
 """A version of a pool: the result of learning from which pages are drawn.
 
-Used by `deciding`, `learning` and `reporting`.
+`learning` makes a `Version` and hands it to `deciding`, a `VersionUser`, which reports with `Shown`
+what was shown since. `StoredVersion` is what the store has of it. Here are also the shares of the
+groups of pages, and how a version is moved to changed links. Used by `deciding`, `learning` and
+`reporting`.
 """
 
 from __future__ import annotations
