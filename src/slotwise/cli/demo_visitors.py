@@ -17,7 +17,7 @@ PHONES, RETURNING = 0.6, 0.5
 """Shares of the visitors."""
 LIKES = {"phone": (1.2, 0.6), "desktop": (0.7, 1.6)}
 """Factors of the click rates of cheap and of expensive products; their mean is 1."""
-DEAR_MICROS = 15_000_000
+EXPENSIVE_MICROS = 15_000_000
 """Products of at least this price are expensive."""
 SLOT_WEIGHTS = (1.4, 1.0, 0.6)
 """Factors of the click rates by slot, from the first on."""
@@ -68,8 +68,8 @@ class DemoVisitors:
         events: list[dict[str, Any]] = []
         for shown in page.links:
             taste = TASTES[shown.link_id]
-            is_dear = PRODUCTS[shown.link_id].price_micros >= DEAR_MICROS
-            likes = LIKES[visitor["device"]][is_dear] * SLOT_WEIGHTS[shown.position - 1]
+            is_expensive = PRODUCTS[shown.link_id].price_micros >= EXPENSIVE_MICROS
+            likes = LIKES[visitor["device"]][is_expensive] * SLOT_WEIGHTS[shown.position - 1]
             if self._rng.random() >= taste.clicks * likes:
                 continue
             events.append(click_event(page.decision_id, shown.link_id))

@@ -12,7 +12,7 @@ mean sales of links, fitted to the pool. So a link that sells for 900 among link
 is worth 90 times as much per sale after its first sales, and sales of equal size add no
 uncertainty. A link that has not sold yet sells like those that have, or, with the chance 6 / (links
 that have sold + 6), for anything from the mean sale to the largest possible one, on a logarithmic
-scale: in a small pool whose limit is far above its sales, a dear link that joins is tried for
+scale: in a small pool whose limit is far above its sales, an expensive link that joins is tried for
 longer. Its variance is that over both guesses. A view counts as a sale or not; the sizes in a batch
 of many views are not known, so it counts as many sales of the mean size as make its total, at most
 one for each trial.
