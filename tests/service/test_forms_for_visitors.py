@@ -21,8 +21,6 @@ from tests.service.test_visitors import (
     visitors_pool,
 )
 
-pytestmark = pytest.mark.compiled
-
 OPTIONS = ServiceOptions(seed=3, commit_every_ms=0.0)
 
 
@@ -66,7 +64,7 @@ def test_a_restart_goes_on_in_the_layout_that_has_learned(
     with monkeypatch.context() as before:
         before.setattr(visitor_rates, "MAX_NUMBERS", 10**9 if has_pairs else 0)
         service = opened(tmp_path)
-        visit(service, 300, T0)
+        visit(service, 100, T0)
         page = phone_page(service)
         assert has_pairs_of(service) == has_pairs
         service.flush().result()
@@ -83,12 +81,12 @@ def test_a_pool_that_outgrows_pairs_goes_on_with_what_it_has_learned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service = opened(tmp_path)
-    now_us = visit(service, 200, T0)
+    now_us = visit(service, 100, T0)
     n_numbers = learned_of(service).arrays["information"][0].size
     monkeypatch.setattr(visitor_rates, "MAX_NUMBERS", n_numbers)
     service.directory.put_links("home", [link("l8")], "test", now_us).result()
     now_us = visit(service, 100, now_us)
     assert has_pairs_of(service)
-    assert learned_of(service).arrays["rounds"][0] == pytest.approx(300, abs=1)
+    assert learned_of(service).arrays["rounds"][0] == pytest.approx(200, abs=1)
     assert service.health().pools[0].failure == ""
     service.close()

@@ -88,7 +88,7 @@ def test_a_soft_budget_of_links_that_everybody_clicks_is_kept(
     for tick in range(150 * 20):
         now_us = seconds(tick / 20)
         second = tick // 20
-        if tick % 20 == 0 and second % 40 <= 30:
+        if tick % 40 == 0 and second % 40 <= 30:
             service.flush().result()
             service.learner.learn(now_us)
         page = service.decider.decide("home", now_us)

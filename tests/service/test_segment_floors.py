@@ -102,20 +102,20 @@ def test_a_segment_keeps_a_floor_of_its_own(service: Service) -> None:
 
 def test_what_was_delivered_to_a_segment_is_that_of_its_visitors(service: Service) -> None:
     opened(service, {"country": {"DE": 0.55}}, holdout=0.1)
-    visit(service, 1_000, T0)
+    visit(service, 500, T0)
     [told] = service.decider.installed("home").stored.segment_floors
     assert (told.feature, told.value, told.floor.clicks) == ("country", "DE", 0.55)
     assert told.shadow_price > 0.05
     assert told.floor.expected > 0.5
     counted = reads(service.store).counters("home").visitors["policy", "country", "DE"]
-    assert told.delivered.click_views == counted.click_views > 120
+    assert told.delivered.click_views == counted.click_views > 60
     assert told.delivered.clicks == counted.clicks
     assert verify(service.store).mismatches == ()
 
 
 def test_what_is_owed_to_a_segment_is_that_of_its_visitors(service: Service) -> None:
     opened(service, {"country": {"DE": 0.4}, "new": {"True": 0.3}})
-    _, seen = visit(service, 300, T0)
+    _, seen = visit(service, 200, T0)
     rounds = [
         float(sum(page.visitor[name] == value for page, _ in seen))
         for name, value in (("country", "DE"), ("new", "True"))
@@ -125,7 +125,7 @@ def test_what_is_owed_to_a_segment_is_that_of_its_visitors(service: Service) -> 
 
 def test_prices_of_a_visitor_add_up_over_their_segments(service: Service) -> None:
     opened(service, {"country": {"DE": 0.5}, "new": {"True": 0.45}})
-    visit(service, 600, T0)
+    visit(service, 300, T0)
     installed = service.decider.installed("home")
     assert installed._visitors is not None
     pages: Any = installed._visitors._pages
@@ -158,7 +158,7 @@ def test_propensities_are_exact_given_the_visitor(
     service: Service, changes: dict[str, Any]
 ) -> None:
     opened(service, {"device": {"phone": 0.5}, "new": {"True": 0.4}}, **changes)
-    now_us, _ = visit(service, 400, T0)
+    now_us, _ = visit(service, 200, T0)
     devices = ["phone", "desktop", None]
     pages = [
         service.decider.decide("home", now_us, visitor={"device": devices[k % 3], "new": True})
@@ -170,7 +170,7 @@ def test_propensities_are_exact_given_the_visitor(
 def test_a_restart_goes_on_with_queues_pages_and_what_was_delivered(tmp_path: Path) -> None:
     floors = {"country": {"DE": 0.5, "AT": 0.2}, "new": {"True": 0.4}}
     service = Service(SqliteStore(tmp_path / "store.db"), OPTIONS)
-    now_us, _ = visit(opened(service, floors), 600, T0)
+    now_us, _ = visit(opened(service, floors), 300, T0)
     service.learner.learn(now_us + 61 * SECOND_US)
     service.flush().result()
 
@@ -200,7 +200,7 @@ def test_a_restart_goes_on_with_queues_pages_and_what_was_delivered(tmp_path: Pa
 
 
 def test_floors_may_come_change_and_go_without_learning_anew(service: Service) -> None:
-    now_us, _ = visit(opened(service, {"country": {"DE": 0.5}}), 300, T0)
+    now_us, _ = visit(opened(service, {"country": {"DE": 0.5}}), 200, T0)
     [before], views = segment_arrays(service)["floor_rounds"], arrays_of(service)["views"]
     assert before > 0.0
     opened(service, {"new": {"True": 0.3}, "country": {"FR": 0.4, "DE": 0.5}}, now_us)

@@ -88,7 +88,7 @@ class Rows:
 
 
 def watch(
-    rows: Rows, until_s: int, *, every_s: int = 1, has_kinds: bool = False, **changes: Any
+    rows: Rows, until_s: int, *, every_s: int = 2, has_kinds: bool = False, **changes: Any
 ) -> EarlyFeedback:
     early, watched = EarlyFeedback(), pool_of(**changes)
     for at_s in range(0, until_s + 1, every_s):
@@ -255,7 +255,7 @@ RATES = {f"l{k}": 0.05 + 0.1 * k for k in range(6)}
 
 
 def visit(service: Service, n_views: int, start_s: float = 0.0, seed: int = 1) -> None:
-    """Show pages, ten a second, to visitors who click within a second; learn every other second."""
+    """Show pages, ten a second, to visitors who click within a second; learn every 4 seconds."""
     rng = np.random.default_rng(seed)
     for number in range(n_views):
         now_us = seconds(start_s + number / 10)
@@ -264,7 +264,7 @@ def visit(service: Service, n_views: int, start_s: float = 0.0, seed: int = 1) -
         if clicked:
             events = [click(one, page.decision_id) for one in clicked]
             service.committer.submit_events(events, now_us + 1).result()
-        if number % 20 == 19:
+        if number % 40 == 39:
             service.learner.learn(now_us + 2)
 
 

@@ -35,7 +35,7 @@ def test_views_close_level_by_level_and_evenly_over_the_time_they_were_shown_in(
 def test_many_versions_are_kept_in_few_groups_and_open_views_stay_steady() -> None:
     """One view a tenth of a second, and a window of ten: a hundred are open, give or take one."""
     open_views = OpenViews()
-    for number in range(20 * MAX_GROUPS):
+    for number in range(8 * MAX_GROUPS):
         open_views.add({"a": 1, f"l{number % 3}": 1}, after(number / 10))
         if number > 1_000:
             views = open_views.views(("a", "l0", "l1", "l2"), POOL, after(number / 10))
@@ -59,7 +59,6 @@ def test_before_any_feedback_all_links_have_the_same_chance(
         service.learner.learn(after(number))
 
 
-@pytest.mark.compiled
 @pytest.mark.parametrize(
     "policy", ["paced-bayes", pytest.param("queue-ts", marks=pytest.mark.slow)]
 )
@@ -88,7 +87,7 @@ def test_a_queue_keeps_the_floor_though_clicks_come_late(
     expected = []
     for number in range(2_400):
         now_us = after(number / 10)
-        if number % 20 == 0:
+        if number % 40 == 0:
             service.learner.learn(now_us)
         decision = service.decider.decide("home", now_us)
         shown = [int(one.link_id[1:]) for one in decision.shown]
