@@ -316,7 +316,7 @@ def run(
         ]
         for sender in senders:
             sender.start()
-        wanted = rng.randrange(20, 400)
+        wanted = rng.randrange(20, 200)
         acknowledged.wait_for(wanted)
         if server.has_fault:
             armed.touch()

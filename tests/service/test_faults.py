@@ -18,6 +18,7 @@ from slotwise.service.settings import Settings
 from slotwise.service.storage.group_commit import GroupCommitter
 from tests.service import crash_harness
 from tests.service.conftest import http, problem_of, until
+from tests.service.forked_server import ForkedServer
 from tests.stores.store_rows import reads
 
 
@@ -50,7 +51,7 @@ def test_a_stop_finishes_what_is_under_way(tmp_path: Path, stop: signal.Signals)
     ]
     for sender in senders:
         sender.start()
-    acknowledged.wait_for(50)
+    acknowledged.wait_for(30)
     assert server.process.poll() is None
     server.process.send_signal(stop)
     assert server.process.wait(timeout=600) == 0
@@ -58,7 +59,7 @@ def test_a_stop_finishes_what_is_under_way(tmp_path: Path, stop: signal.Signals)
         sender.join()
     assert server.process.stdout is not None
     server.process.stdout.close()
-    again = crash_harness.Server(tmp_path / "stop.db")
+    again = ForkedServer(tmp_path / "stop.db")
     try:
         crash_harness.check(again.url, key, acknowledged)
     finally:

@@ -106,7 +106,7 @@ def test_one_network_cannot_put_its_link_on_every_page(tmp_path: Path) -> None:
     for k in range(400):
         now_us = T0 + k * SECOND_US // 4
         see(f"10.{k % 200}.0.0/24", now_us)
-        if k % 4 == 3:
+        if k % 5 == 4:
             service.learner.learn(now_us)
     for k in range(300):
         see(ATTACKER, now_us + k * SECOND_US * 7 // 300)

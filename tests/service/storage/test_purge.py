@@ -142,7 +142,7 @@ def test_the_sqlite_file_reuses_the_room(open_service: OpenService, tmp_path: Pa
 
 
 def test_rows_of_years_go_and_leave_what_was_learned(tmp_path: Path) -> None:
-    """Three years of pages, with and without a retention of 30 days: nobody can tell them apart."""
+    """Pages of 18 months, with and without a retention of 30 days: nobody can tell them apart."""
     learned = []
     for retention_days in (0, 30):
         path = tmp_path / f"{retention_days}.db"
@@ -153,7 +153,7 @@ def test_rows_of_years_go_and_leave_what_was_learned(tmp_path: Path) -> None:
         service.directory.put_links(
             "home", [link(f"l{k}") for k in range(1, 6)], "test", T0
         ).result()
-        for number in range(52):
+        for number in range(26):
             now_us = seconds(number * 21 * DAY)
             events = []
             for k in range(3):
@@ -166,14 +166,14 @@ def test_rows_of_years_go_and_leave_what_was_learned(tmp_path: Path) -> None:
             events += [click("l1", f"nobody-{number}")]  # waits for a page that never comes
             service.committer.submit_events(events, now_us + 100).result()
             service.learner.learn(seconds(number * 21 * DAY + 2 * DAY))
-            if number == 26:
+            if number == 13:
                 service.close()
                 service = Service(SqliteStore(path), options)
-        n_left = {0: 3 * 52, 30: 3 * 2}[retention_days]
+        n_left = {0: 3 * 26, 30: 3 * 2}[retention_days]
         assert n_views(service) == n_left
         assert verify(service.store).mismatches == ()
         n_waiting = reads(service.store).n_quarantined()
-        assert (n_waiting == 52) if not retention_days else (n_waiting <= 3)
+        assert (n_waiting == 26) if not retention_days else (n_waiting <= 3)
         found = reads(service.store).counters("home")
         learned.append((arrays_of(service), found.links, found.pages))
         # Another policy learns from the rows that are left, and from the counters.
