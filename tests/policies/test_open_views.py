@@ -111,6 +111,51 @@ def test_clicks_on_their_way_do_not_raise_the_price() -> None:
     assert price_with(by_clicks[-3:].tolist()) < price_with(by_clicks[:3].tolist())
 
 
+FOR_PHONES = Problem(
+    6,
+    2,
+    click_floor=0.6,
+    features={"device": ("phone", "desktop")},
+    segment_floors={"device": {"phone": 0.6}},
+)
+PHONE, DESKTOP = np.array([1]), np.array([2])
+
+
+def for_phones() -> Any:
+    """Return a state that has learned that only phones click, on links alike."""
+    state: Any = PacedBayes().start(FOR_PHONES)
+    links, ones = np.arange(6), np.full(6, 200.0)
+    for visitor, rate in ((PHONE, 0.6), (DESKTOP, 0.1)):
+        for level, outcomes in enumerate((200.0 * rate, 100.0 * rate)):
+            feedback = LinkFeedback(links, NO_SLOTS, ones, ones, np.full(6, outcomes))
+            switching(PacedBayes.learn)(state, visitor, level, feedback)
+    switching(PacedBayes.choose)(state, PHONE, np.random.default_rng(1))
+    return state
+
+
+def test_open_views_bring_what_their_visitors_are_expected_to_do() -> None:
+    state, page, rates = for_phones(), np.array([0, 1]), []
+    for visitor in (PHONE, DESKTOP):
+        switching(PacedBayes.choose)(state, visitor, np.random.default_rng(1))
+        rates.append(state.posterior.mean[0, 0])
+    brought = state.visitors.open_rate
+    PacedBayes.note_open(state, PHONE, 0, page, 30.0)
+    assert brought[:, :2] == pytest.approx(rates[0])
+    assert rates[0] > 0.5
+    PacedBayes.note_open(state, DESKTOP, 0, page, 10.0)
+    assert brought[1, :2] == pytest.approx(rates[0])  # the floor of phones
+    assert rates[1] < 0.25 * rates[0] + 0.75 * rates[1] < brought[0, 0] < rates[0]
+    PacedBayes.note_open(state, PHONE, 0, page, -30.0)
+    assert brought[0, :2] == pytest.approx(rates[1])
+
+
+def test_open_views_of_unknown_visitors_bring_what_all_views_have_brought() -> None:
+    state, page = for_phones(), np.array([0, 1])
+    state.open.views[0, page] = 40.0
+    PacedBayes.note_open(state, NOBODY, 0, page, 0.0)
+    assert state.visitors.open_rate[0, :2] == pytest.approx(140.0 / 400.0, rel=0.01)
+
+
 def test_no_delay_is_no_open_page() -> None:
     links = BernoulliLinks(np.linspace(0.05, 0.4, 40), np.linspace(0.9, 0.1, 40))
     problem = Problem(40, 4, click_floor=0.8)
@@ -146,6 +191,7 @@ def test_every_page_of_a_run_is_open_or_settled(
     assert state.evidence.rounds + opened.pages == pytest.approx([200, 200])
     assert opened.views.min() >= 0.0
     assert opened.views.sum(axis=1) == pytest.approx(3 * opened.pages)
+    assert opened.of_values.sum(axis=0) == pytest.approx(opened.views[0] * visitors)
     if spread == 0.0:
         assert opened.pages.tolist() == [20.0, 60.0]
     else:

@@ -51,6 +51,8 @@ def opened(selector: Selector) -> Any:
     assert np.array_equal(ledger.views, selector._player.open_views.views)
     n_slots = selector.problem.n_slots
     assert ledger.pages == pytest.approx(ledger.views.sum(axis=1) / n_slots)
+    n_features = len(selector.problem.features)
+    assert np.array_equal(ledger.of_values.sum(axis=0), n_features * ledger.views[0])
     return ledger.views
 
 

@@ -29,6 +29,7 @@ from slotwise.policies.open_views import (
     OpenLedger,
     copied_counts,
     count_open,
+    merge_values,
     new_open_views,
     take_counts,
 )
@@ -688,6 +689,7 @@ class Player:
             assert self.form.for_visitors.merge_value is not None
             known = self.form.knowledge(self._state)
             merged = self.form.for_visitors.merge_value(known, self.problem, value, into)
+            merge_values(self.open_views, value, into)
             self.state = self.form.restore(self.problem, merged)
             self.visits[..., into] += self.visits[..., value]
             self.visits[..., value] = 0.0

@@ -27,7 +27,8 @@ class OpenLedger(NamedTuple):
     """Open views by level and link, and open pages by level.
 
     `of_segments` and `segment_pages` have the open clicks of visitors with the feature values
-    `places`, which are those with a floor. `is_changed` marks links whose counts have changed since
+    `places`, which are those with a floor, and `of_values` those of visitors with each value, where
+    the visitors of open views are known. `is_changed` marks links whose counts have changed since
     the policy last looked. A page with fewer links than slots, for example after others have left
     the pool, is a part of a page.
     """
@@ -36,6 +37,7 @@ class OpenLedger(NamedTuple):
     pages: Floats
     of_segments: Floats
     segment_pages: Floats
+    of_values: Floats
     places: Whole
     is_changed: NDArray[np.bool_]
     n_slots: int
@@ -50,6 +52,7 @@ def new_open_views(problem: Problem) -> OpenLedger:
         pages=np.zeros(n_levels),
         of_segments=np.zeros((len(places), n_links)),
         segment_pages=np.zeros(len(places)),
+        of_values=np.zeros((sum(problem.feature_sizes), n_links)),
         places=np.array(places, np.int64),
         is_changed=np.ones(n_links, np.bool_),
         n_slots=problem.n_slots,
@@ -76,6 +79,10 @@ def count_open(
         link = links[k]
         open_views.views[level, link] = max(0.0, open_views.views[level, link] + n_views)
         open_views.is_changed[link] = True
+    for f in range(len(visitor) if level == 0 else 0):
+        views = open_views.of_values[visitor[f]]
+        for k in range(len(links)):
+            views[links[k]] = max(0.0, views[links[k]] + n_views)
     for row in range(len(open_views.places) if level == 0 else 0):
         if belongs(visitor, open_views.places[row]):
             pages = open_views.segment_pages[row] + n_pages
@@ -97,10 +104,13 @@ def has_open_pages(open_views: OpenLedger) -> bool:
 def take_counts(open_views: OpenLedger, other: OpenLedger, kept: Links) -> None:
     """Copy the counts of another ledger, whose link `kept[i]` is link i here; -1 for a new link.
 
-    Segments are matched by their places; a segment that had no floor starts without open views.
+    Segments are matched by their places; a segment that had no floor starts without open views, and
+    so do all values where there are others than before.
     """
     stays = kept >= 0
     open_views.views[:, stays] = other.views[:, kept[stays]]
+    if len(open_views.of_values) == len(other.of_values):
+        open_views.of_values[:, stays] = other.of_values[:, kept[stays]]
     for row, place in enumerate(open_views.places.tolist()):
         for old in np.flatnonzero(other.places == place).tolist():
             open_views.of_segments[row, stays] = other.of_segments[old, kept[stays]]
@@ -122,8 +132,15 @@ def copied_counts(open_views: OpenLedger) -> OpenLedger:
         pages=open_views.pages.copy(),
         of_segments=open_views.of_segments.copy(),
         segment_pages=open_views.segment_pages.copy(),
+        of_values=open_views.of_values.copy(),
         is_changed=np.ones_like(open_views.is_changed),
     )
+
+
+def merge_values(open_views: OpenLedger, value: int, into: int) -> None:
+    """Count the open views of visitors with one value for another one of the same feature."""
+    open_views.of_values[into] += open_views.of_values[value]
+    open_views.of_values[value] = 0.0
 
 
 def has_counts(open_views: OpenLedger) -> bool:

@@ -105,9 +105,9 @@ from slotwise.policies.visitor_learning import count_for_floors, learn_link, not
 from slotwise.policies.visitor_rates import (
     N_RECENT,
     PRICE_GROWTH,
+    OpenFloor,
     RatesForVisitors,
     count_open_trials,
-    expected_for_floor,
     fit_effects,
     is_fit_due,
     known_by_link,
@@ -117,6 +117,7 @@ from slotwise.policies.visitor_rates import (
     pairs_fit,
     rate_for,
     refresh_amount,
+    refresh_open_rate,
     refresh_tables,
     take_known,
     visitors_like_those_seen,
@@ -127,7 +128,7 @@ from slotwise.selection.page_order import weights_of
 from slotwise.selection.page_rules import PageRules
 from slotwise.selection.page_search import N_CANDIDATES, Search, new_search
 from slotwise.selection.page_within_rules import best_within
-from slotwise.selection.passes import total_of
+from slotwise.selection.passes import total_of, total_of_products
 from slotwise.selection.share_slots import take_top_links
 
 NO_FLOOR = int64(-1)
@@ -196,13 +197,29 @@ def _open_debt(state: PacedBayesState, visitors: RatesForVisitors | None, floor:
         if level == len(state.pool.rate) - 1:
             expected *= mean_sale(state.pool)
     else:
-        rate = 1.0
-        for earlier in range(level + 1):
-            rate *= prior_mean(state.pool, earlier)
-        if level == len(state.pool.rate) - 1:
-            rate *= mean_sale(state.pool)
-        expected = expected_for_floor(visitors, floor, views, rate)
+        expected = total_of_products(views, visitors.open_rate[floor])
     return state.floors.least[floor] * n_pages - expected
+
+
+@inner
+def _expect_of_open_views(
+    state: PacedBayesState, visitors: RatesForVisitors | None, links: Links, at_new_rates: bool
+) -> None:
+    """Recompute what open views of links are expected to bring to the floors, with features."""
+    if visitors is None:
+        return
+    if at_new_rates:
+        refresh_tables(visitors, state.pool, state.evidence, state.posterior)
+    floors, last = state.floors, len(state.pool.rate) - 1
+    for row in range(len(floors.levels)):
+        level, of_pool, unit = floors.levels[row], 1.0, 1.0
+        for earlier in range(level + 1):
+            of_pool *= prior_mean(state.pool, earlier)
+        if level == last:
+            unit = mean_sale(state.pool)
+        floor = OpenFloor(row, level, floors.places[row], of_pool * unit, unit, level == last)
+        for k in range(len(links)):
+            refresh_open_rate(visitors, state.open, links[k], floor)
 
 
 @inner
@@ -305,6 +322,11 @@ def _expect_for_visitors(state: PacedBayesState, visitors: RatesForVisitors) -> 
     visitors.priced[0] = state.pool.clock[0]
     if len(state.floors.prices) > 0:
         refresh_tables(visitors, state.pool, state.evidence, state.posterior)
+        if has_open_pages(state.open):
+            all_links = state.posterior.to_do[: len(state.score)]
+            for link in range(len(all_links)):
+                all_links[link] = link
+            _expect_of_open_views(state, visitors, all_links, False)
         _expect_prices(state)
 
 
@@ -442,8 +464,10 @@ def rank(state: PacedBayesState, links: Links, worth: Floats) -> None:
 def note_open(
     state: PacedBayesState, visitor: Visitor, level: int, links: Links, n_views: float
 ) -> None:
-    """Count page views whose feedback at a level is open."""
+    """Count page views whose feedback at a level is open; none at all if the counts were set."""
     count_open(state.open, visitor, level, links, n_views)
+    if level == 0:
+        _expect_of_open_views(state, state.visitors, links, n_views == 0.0)
 
 
 # Learning
@@ -505,7 +529,9 @@ def learn(state: PacedBayesState, visitor: Visitor, level: int, feedback: LinkFe
     _learn_links(state, state.visitors, visitor, level, feedback, n_pages)
     if n_pages > ONE_PAGE and is_refit_due(state.pool, evidence, level):
         _refit(state, state.visitors, level)
-    if not has_open_pages(state.open):
+    if has_open_pages(state.open):
+        _expect_of_open_views(state, state.visitors, feedback.links, False)
+    else:
         _price_floors(state)
 
 

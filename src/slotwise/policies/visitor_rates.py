@@ -109,7 +109,8 @@ class RatesForVisitors(NamedTuple):
     `odds` has a factor for the link and for each value, `doubt` the contribution of each entry of J
     to the variance of the logit, both by level and in single precision, in rows over links;
     `is_stale` marks where they are out of date, by level and link. `amount` has mean and variance
-    of a sale of each link, in units of the mean sale.
+    of a sale of each link, in units of the mean sale. `open_rate` are the outcomes of each floor
+    that an open view of each link is expected to bring.
     """
 
     information: Floats
@@ -132,7 +133,22 @@ class RatesForVisitors(NamedTuple):
     doubt: NDArray[np.float32]
     is_stale: NDArray[np.bool_]
     amount: Floats
+    open_rate: Floats
     buffer: NDArray[np.float32]
+
+
+class OpenFloor(NamedTuple):
+    """A floor to which open views are expected to bring outcomes, in its units.
+
+    `of_pool` is what a view of an average link brings. `unit` is 1, or the mean sale for money.
+    """
+
+    row: int
+    level: int
+    place: int
+    of_pool: float
+    unit: float
+    is_money: bool
 
 
 KNOWN = (
@@ -179,6 +195,7 @@ def new_visitor_rates(problem: Problem, n_floors: int, has_pairs: bool) -> Rates
         doubt=np.zeros((n_levels, layout.n_entries, n_links), np.float32),
         is_stale=np.ones((n_levels, n_links), np.bool_),
         amount=np.ones((2, n_links)),
+        open_rate=np.zeros((n_floors, n_links)),
         buffer=np.zeros((2, BLOCK), np.float32),
     )
 
@@ -559,17 +576,57 @@ def count_open_trials(
 
 
 @inner
-def expected_for_floor(visitors: RatesForVisitors, floor: int, views: Floats, rate: float) -> float:
-    """Return the expected outcomes of open views, by what views of each link have brought.
+def _rate_of_open_views(
+    visitors: RatesForVisitors, opened: OpenLedger, link: int, level: int, place: int
+) -> float:
+    """Return the share of a link's open views that pass all levels up to one.
 
-    These are views by visitors to whom the link was shown, who like it better than others do. A
-    link without views has the `rate` of the pool.
+    It is that of a visitor with the average odds of those who look at them, feature by feature, at
+    the present estimates; all have the value `place`, where that is one.
     """
-    expected = 0.0
-    for link in range(len(views)):
-        known = visitors.floor_views[floor, link] + 1.0
-        expected += views[link] * (visitors.floor_sums[floor, link] + rate) / known
-    return expected
+    first, passed = visitors.layout.first, 1.0
+    for earlier in range(level + 1):
+        odds = float(visitors.odds[earlier, 0, link])
+        for feature in range(len(first) - 1):
+            if first[feature] <= place < first[feature + 1]:
+                odds *= visitors.odds[earlier, 1 + place, link]
+                continue
+            total = weighted = 0.0
+            for value in range(first[feature], first[feature + 1]):
+                n_views = opened.of_values[value, link]
+                if n_views > 0.0:
+                    total += n_views
+                    weighted += n_views * visitors.odds[earlier, 1 + value, link]
+            if total > 0.0:
+                odds *= weighted / total
+        passed *= odds / (1.0 + odds)
+    return passed
+
+
+@inner
+def refresh_open_rate(
+    visitors: RatesForVisitors, opened: OpenLedger, link: int, floor: OpenFloor
+) -> None:
+    """Recompute what an open view of a link is expected to bring to a floor.
+
+    Open views whose visitors are not known bring what views of the link have brought so far, by
+    visitors to whom it was shown, who like it better than others do. Known visitors matter where
+    feedback is late: when the price falls, other visitors see the link, and the average of all
+    views would report it a whole delay later, so that the price would oscillate.
+    """
+    row = floor.row
+    n_views = visitors.floor_views[row, link] + 1.0
+    average = (visitors.floor_sums[row, link] + floor.of_pool) / n_views
+    known, n_open = 0.0, opened.views[0, link]
+    for value in range(visitors.layout.first[1] if n_open > 0.0 else 0):
+        known += opened.of_values[value, link]
+    known = min(1.0, known / n_open) if known > 0.0 else 0.0
+    if known > 0.0:
+        rate = floor.unit * _rate_of_open_views(visitors, opened, link, floor.level, floor.place)
+        if floor.is_money:
+            rate *= visitors.amount[AMOUNT, link]
+        average += known * (rate - average)
+    visitors.open_rate[row, link] = average
 
 
 @inner
