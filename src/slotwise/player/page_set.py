@@ -210,9 +210,13 @@ def has_learned(policy: Policy, state: object) -> bool:
 
 
 def set_open_views(player: Player, views: Floats, of_segments: Floats | None = None) -> None:
-    """Set the open views of a player by level and link, and those of segments with a floor."""
+    """Set the open views of a player by level and link, and those of segments with a floor.
+
+    Other features of their visitors are not known.
+    """
     ledger = player.open_views
     ledger.views[:] = views
+    ledger.of_values[:] = 0.0
     if of_segments is not None:
         ledger.of_segments[:] = np.minimum(of_segments, views[0])
     set_pages(ledger)
