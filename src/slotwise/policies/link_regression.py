@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotwise.compile import inner
+from slotwise.compile import inner, int64
 from slotwise.policies.policy import Floats, Links, Visitor
 
 
@@ -149,6 +149,18 @@ def pair(layout: PosteriorLayout, value: int, other: int) -> int:
 
 
 @inner
+def step_of_pairs(layout: PosteriorLayout, other: int) -> int:
+    """Return how far entries of a value are apart from one value of the large feature to the next.
+
+    Loops over that feature add it up: they compute an entry for every pair of values.
+    """
+    feature = layout.feature_of[other]
+    if feature < layout.large:
+        return int64(1)
+    return layout.first[feature + 1] - layout.first[feature]
+
+
+@inner
 def add_trials(
     layout: PosteriorLayout, visitor: Visitor, weight: float, information: Floats
 ) -> None:
@@ -269,17 +281,18 @@ def _eliminate(
     small, mixed, tilt, rest = solution.small, solution.mixed, solution.tilt, layout.rest
     n_rest = len(small)
     start = layout.first[layout.large]
+    for j in range(n_rest - 1):
+        place, step = pair(layout, start, rest[j]), step_of_pairs(layout, rest[j])
+        for k in range(len(mixed)):
+            mixed[k, 1 + j] = information[place]
+            place += step
     for k in range(len(mixed)):
         value = start + k
         entry = information[1 + value]
         row = mixed[k]
-        for j in range(n_rest):
-            row[j] = 0.0
+        row[0] = entry
         solution.scale[k] = 1.0 / (entry + prior)
         if entry > 0.0:
-            row[0] = entry
-            for j in range(n_rest - 1):
-                row[1 + j] = information[pair(layout, value, rest[j])]
             scale = solution.scale[k]
             for i in range(n_rest):
                 if row[i] != 0.0:

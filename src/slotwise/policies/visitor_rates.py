@@ -48,6 +48,7 @@ from slotwise.policies.link_regression import (
     pair,
     parameter,
     solve_link,
+    step_of_pairs,
 )
 from slotwise.policies.open_views import OpenLedger
 from slotwise.policies.policy import Floats, Knowledge, Links, Visitor
@@ -398,8 +399,11 @@ def _refresh_link(visitors: RatesForVisitors, level: int, link: int) -> None:
         value, row = start + k, solution.mixed[k]
         doubt[1 + value, link] = solution.variance[1 + value] + 2.0 * row[0]
         odds[1 + value, link] = math.exp(max(-most, min(most, solution.mean[1 + value])))
-        for j in range(len(rest)):
-            doubt[pair(layout, value, rest[j]), link] = 2.0 * row[1 + j]
+    for j in range(len(rest)):
+        place, step = pair(layout, start, rest[j]), step_of_pairs(layout, rest[j])
+        for k in range(len(solution.mixed)):
+            doubt[place, link] = 2.0 * solution.mixed[k, 1 + j]
+            place += step
 
 
 @inner
