@@ -28,6 +28,11 @@ NEEDED = (
 """The settings of results without which there is no figure."""
 
 
+def _name_of(policy: Mapping[str, Any], label: str) -> str:
+    """Return the registered name of a policy from its settings, or else from its label."""
+    return str(policy.get("name", label.partition("/")[0]))
+
+
 def _marked(title: str, is_look_alike: bool) -> str:
     """Return a title that states whether the data are a look-alike."""
     is_unsaid = is_look_alike and "look-alike" not in title.lower()
@@ -230,7 +235,7 @@ class Setting:
 
     def policy_name(self, label: str) -> str:
         """Return the registered name of the policy behind a label."""
-        return str(self._policy(label).get("name", label.partition("/")[0]))
+        return _name_of(self._policy(label), label)
 
     def _policy(self, label: str) -> Mapping[str, Any]:
         """Return the settings of a policy; empty if they are not listed."""
@@ -239,7 +244,8 @@ class Setting:
 
     def labels_of_policy(self, labels: Sequence[str], name: str) -> list[str]:
         """Return those of `labels` that belong to the policy registered as `name`."""
-        return [label for label in labels if self.policy_name(label) == name]
+        listed = {policy["label"]: policy for policy in self.config.get("policies", ())}
+        return [label for label in labels if _name_of(listed.get(label, {}), label) == name]
 
     def is_in_paper(self, label: str) -> bool:
         """Return False for a policy that runs with all of the paper's four and is none of them.
