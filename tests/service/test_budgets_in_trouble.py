@@ -18,7 +18,7 @@ from tests.service.conftest import OpenService
 from tests.service.rows import T0, link, pool, seconds
 
 BUDGETED = ("l0", "l1")
-N_SECONDS, PER_SECOND = 150, 5
+N_SECONDS, PER_SECOND = 100, 5
 
 
 def reset(service: Service, now_us: int) -> None:
@@ -52,7 +52,7 @@ def events_of(page_id: str, name: str, trouble: str) -> list[Any]:
 def test_a_budget_holds(open_service: OpenService, hard: bool, trouble: str) -> None:
     """Everybody clicks; the trouble begins after a half of the time and, if it can, repeats."""
     n_allowed = 20
-    budget = ClickBudget(clicks=n_allowed, until_us=seconds(170), hard=hard)
+    budget = ClickBudget(clicks=n_allowed, until_us=seconds(112), hard=hard)
     service = open_service()
     windows = {"click_window_s": 4, "revenue_window_s": 4}
     settings = pool(policy="uniform", policy_settings={}, slots=2, click_floor=0.0, **windows)

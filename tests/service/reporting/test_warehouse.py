@@ -397,7 +397,7 @@ def test_a_process_that_was_killed_is_completed_by_the_next(
 def test_two_exports_at_once_write_every_row_once(tmp_path: Path, folder: Path) -> None:
     path = tmp_path / "shop.db"
     with closing(SqliteStore(path)) as store:
-        fill(store, 200, every_s=900)
+        fill(store, 100, every_s=1800)
         close_windows(store, 5 * DAY)
         expected = stored(store)
     failures: list[BaseException] = []
