@@ -53,7 +53,7 @@ def test_draws_in_steps_follow_the_posterior() -> None:
     assert np.sum(posterior.cap[0] < 1.0) == 6  # the others have no tail to skip
     rng = np.random.default_rng(4)
     worth = np.ones(2)
-    draws = np.zeros((2, len(SHAPES), 20_000))
+    draws = np.zeros((2, len(SHAPES), 8_000))
     for k in range(draws.shape[2]):
         start_draw(posterior, rng)
         assert draw_reachable(posterior, worth, -1.0, rng) == len(SHAPES)
@@ -89,7 +89,7 @@ def state_of(policy: Any, problem: Problem, counts: tuple[Floats, Floats, Floats
 @pytest.mark.compiled
 @pytest.mark.parametrize("price", [0.0, 0.7])
 def test_queue_ts_shows_what_sampling_all_links_would(price: float) -> None:
-    n_links, n_slots, n_draws = 40, 4, 8_000
+    n_links, n_slots, n_draws = 40, 4, 3_000
     problem = Problem(n_links, n_slots, 1.0)
     counts = known_pool(n_links)
     policy = QueueTS(horizon=100)

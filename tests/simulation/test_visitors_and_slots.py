@@ -91,7 +91,7 @@ title = "Visitors"
 dataset = "coupon-like"
 n_slots = 3
 click_floor = 0.5
-n_rounds = 50
+n_rounds = 20
 n_runs = 1
 {top}
 
