@@ -31,6 +31,10 @@ NEAR: dict[str, tuple[str, ...]] = {
     "src/slotwise/player": ("tests/selector", "tests/policies/test_contract.py"),
     "src/slotwise/selector": ("tests/selector", "tests/combinations"),
     "src/slotwise/policies/paced_bayes": ("tests/policies", "tests/selector"),
+    "src/slotwise/policies/floor_prices": ("tests/policies", "tests/selector"),
+    "src/slotwise/policies/link_": ("tests/policies", "tests/selector"),
+    "src/slotwise/policies/visitor_": ("tests/policies", "tests/selector"),
+    "src/slotwise/policies/open_views": ("tests/policies", "tests/selector"),
     "src/slotwise/service/learning": ("tests/service/learning", "tests/service/reporting"),
     "src/slotwise/service/counting": ("tests/service/counting", "tests/service/learning"),
 }
