@@ -23,7 +23,10 @@ from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 COPIED = ("src", "tests", "benchmarks", "experiments", "examples", "manual", "docs")
-FILES = ("pyproject.toml", "README.md", "Makefile", "CHANGELOG.md", "mkdocs.yml")
+FILES = (
+    *("pyproject.toml", "Makefile", "mkdocs.yml"),
+    *("README.md", "CHANGELOG.md", "CONTRIBUTING.md"),
+)
 TIMEOUT_S = 900.0
 """A fault may make a loop endless; that is noticed, too."""
 
