@@ -13,6 +13,7 @@ from slotwise.compile import switching
 from slotwise.environments import BernoulliLinks, LateFeedback, SegmentLinks
 from slotwise.policies import NOBODY, ConUCB, LinkFeedback, PacedBayes, Policy
 from slotwise.policies.link_rates import prior_mean, spread_of_sales
+from slotwise.policies.open_views import set_pages
 from slotwise.policies.policy import NO_SLOTS, ignore_open
 from slotwise.problem import Problem
 from slotwise.simulation.engine import play_run
@@ -133,27 +134,45 @@ def for_phones() -> Any:
     return state
 
 
+def issue(state: Any, visitor: Any, page: Any, n_views: float) -> None:
+    """Issue views before the next page is chosen."""
+    PacedBayes.note_open(state, visitor, 0, page, n_views)
+    switching(PacedBayes.choose)(state, visitor, np.random.default_rng(1))
+
+
 def test_open_views_bring_what_their_visitors_are_expected_to_do() -> None:
     state, page, rates = for_phones(), np.array([0, 1]), []
     for visitor in (PHONE, DESKTOP):
         switching(PacedBayes.choose)(state, visitor, np.random.default_rng(1))
         rates.append(state.posterior.mean[0, 0])
     brought = state.visitors.open_rate
-    PacedBayes.note_open(state, PHONE, 0, page, 30.0)
+    issue(state, PHONE, page, 30.0)
     assert brought[:, :2] == pytest.approx(rates[0])
     assert rates[0] > 0.5
-    PacedBayes.note_open(state, DESKTOP, 0, page, 10.0)
+    issue(state, DESKTOP, page, 10.0)
     assert brought[1, :2] == pytest.approx(rates[0])  # the floor of phones
     assert rates[1] < 0.25 * rates[0] + 0.75 * rates[1] < brought[0, 0] < rates[0]
-    PacedBayes.note_open(state, PHONE, 0, page, -30.0)
+    issue(state, PHONE, page, -30.0)
     assert brought[0, :2] == pytest.approx(rates[1])
 
 
 def test_open_views_of_unknown_visitors_bring_what_all_views_have_brought() -> None:
     state, page = for_phones(), np.array([0, 1])
     state.open.views[0, page] = 40.0
-    PacedBayes.note_open(state, NOBODY, 0, page, 0.0)
+    set_pages(state.open)
+    switching(PacedBayes.choose)(state, DESKTOP, np.random.default_rng(1))
     assert state.visitors.open_rate[0, :2] == pytest.approx(140.0 / 400.0, rel=0.01)
+
+
+def test_open_views_bring_what_is_expected_when_the_next_page_is_chosen() -> None:
+    state, page, ones = for_phones(), np.array([0, 1]), np.ones(2)
+    issue(state, PHONE, page, 30.0)
+    before = state.visitors.open_rate[:, :2].copy()
+    missed = LinkFeedback(page, NO_SLOTS, ones, 20.0 * ones, 0.0 * ones)
+    switching(PacedBayes.learn)(state, PHONE, 0, missed)
+    switching(PacedBayes.choose)(state, PHONE, np.random.default_rng(1))
+    assert state.visitors.open_rate[:, :2] == pytest.approx(state.posterior.mean[0, 0])
+    assert (state.visitors.open_rate[:, :2] < before).all()
 
 
 def test_no_delay_is_no_open_page() -> None:

@@ -178,6 +178,44 @@ def test_a_loaded_selector_goes_on_while_pages_are_open(delay: int, tmp_path: Pa
         assert play(selector, 60, delay) == play(loaded, 60, delay)
 
 
+FEATURES = {
+    "pairs": {"device": ("phone", "desktop"), "is_new": bool},
+    "no pairs": {f"f{k}": tuple("abcdefgh") for k in range(5)},
+}
+
+
+@pytest.mark.parametrize(
+    "floors", [{"click_floor": 0.9}, {"click_floor": 0, "floors": {"revenue": 0.4}}]
+)
+@pytest.mark.parametrize("kind", FEATURES)
+def test_prices_of_open_pages_follow_from_what_is_saved(
+    floors: Any, kind: str, tmp_path: Path
+) -> None:
+    """They are those of a loaded selector and of the page that a report looks ahead to."""
+    selector = new(features=FEATURES[kind], **floors)
+    play(selector, 150, 30)
+    pages = [selector.select() for _ in range(60)]
+    for page in pages[:20]:
+        selector.update(page, clicks=page.shown[:1])
+    for page in pages[20:25]:
+        selector.settle(page)
+
+    def price(player: Any) -> float:
+        return float(player.state.floors.prices[-1])
+
+    ahead, nobody = selector._player.copy(), selector._player.encode(None)
+    for level in range(2):
+        ahead.note_open(nobody, level, pages[-1].shown)
+    ahead.choose(nobody, np.random.default_rng(1))
+    selector.select()
+    assert price(selector._player) == price(ahead) > 0.1
+    selector.save(tmp_path / "a.sel")
+    loaded = Selector.load(tmp_path / "a.sel")
+    for _ in range(5):
+        assert selector.select().shown == loaded.select().shown
+        assert price(selector._player) == price(loaded._player)
+
+
 class Blind(PacedBayes):
     """The default without open views."""
 

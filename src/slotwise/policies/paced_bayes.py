@@ -128,7 +128,7 @@ from slotwise.selection.page_order import weights_of
 from slotwise.selection.page_rules import PageRules
 from slotwise.selection.page_search import N_CANDIDATES, Search, new_search
 from slotwise.selection.page_within_rules import best_within
-from slotwise.selection.passes import total_of, total_of_products
+from slotwise.selection.passes import list_marked, total_of, total_of_products
 from slotwise.selection.share_slots import take_top_links
 
 NO_FLOOR = int64(-1)
@@ -202,15 +202,17 @@ def _open_debt(state: PacedBayesState, visitors: RatesForVisitors | None, floor:
 
 
 @inner
-def _expect_of_open_views(
-    state: PacedBayesState, visitors: RatesForVisitors | None, links: Links, at_new_rates: bool
-) -> None:
-    """Recompute what open views of links are expected to bring to the floors, with features."""
-    if visitors is None:
+def _refresh_for_visitors(state: PacedBayesState, visitors: RatesForVisitors) -> None:
+    """Bring rates up to date, and what open views are expected to bring to the floors at them.
+
+    The latter changes with open views, with feedback and with the prior of all links.
+    """
+    opened, floors, last = state.open, state.floors, len(state.pool.rate) - 1
+    changed = state.posterior.to_do
+    refresh_tables(visitors, state.pool, state.evidence, state.posterior, opened.is_changed)
+    if not has_open_pages(opened):
         return
-    if at_new_rates:
-        refresh_tables(visitors, state.pool, state.evidence, state.posterior)
-    floors, last = state.floors, len(state.pool.rate) - 1
+    n_changed = list_marked(opened.is_changed, changed)
     for row in range(len(floors.levels)):
         level, of_pool, unit = floors.levels[row], 1.0, 1.0
         for earlier in range(level + 1):
@@ -218,8 +220,10 @@ def _expect_of_open_views(
         if level == last:
             unit = mean_sale(state.pool)
         floor = OpenFloor(row, level, floors.places[row], of_pool * unit, unit, level == last)
-        for k in range(len(links)):
-            refresh_open_rate(visitors, state.open, links[k], floor)
+        for k in range(n_changed):
+            refresh_open_rate(visitors, opened, changed[k], floor)
+    for k in range(n_changed):
+        opened.is_changed[changed[k]] = False
 
 
 @inner
@@ -305,6 +309,7 @@ def _refit_visitors(
 ) -> None:
     """Refit the effects of features at a level, and the expected prices if they are due."""
     pool, evidence = state.pool, state.evidence
+    state.open.is_changed[:] = True
     if is_fit_due(visitors, before, pool.clock[level]) and fit_effects(
         visitors, level, prior_mean(pool, level)
     ):
@@ -321,12 +326,7 @@ def _expect_for_visitors(state: PacedBayesState, visitors: RatesForVisitors) -> 
     """Compute the expected prices over the latest visitors."""
     visitors.priced[0] = state.pool.clock[0]
     if len(state.floors.prices) > 0:
-        refresh_tables(visitors, state.pool, state.evidence, state.posterior)
-        if has_open_pages(state.open):
-            all_links = state.posterior.to_do[: len(state.score)]
-            for link in range(len(all_links)):
-                all_links[link] = link
-            _expect_of_open_views(state, visitors, all_links, False)
+        _refresh_for_visitors(state, visitors)
         _expect_prices(state)
 
 
@@ -350,7 +350,7 @@ def _rate_links(state: PacedBayesState, visitors: RatesForVisitors | None, visit
     if visitors is None:
         n_changed = refresh_rates(state.posterior, state.pool, state.evidence, state.open, True)
     else:
-        refresh_tables(visitors, state.pool, state.evidence, state.posterior)
+        _refresh_for_visitors(state, visitors)
         rate_for(visitors, state.evidence, state.open, visitor, state.posterior)
         if state.open.pages[0] > 0.0:
             count_open_trials(state.pool, state.evidence, state.open, state.posterior)
@@ -464,10 +464,8 @@ def rank(state: PacedBayesState, links: Links, worth: Floats) -> None:
 def note_open(
     state: PacedBayesState, visitor: Visitor, level: int, links: Links, n_views: float
 ) -> None:
-    """Count page views whose feedback at a level is open; none at all if the counts were set."""
+    """Count page views whose feedback at a level is open."""
     count_open(state.open, visitor, level, links, n_views)
-    if level == 0:
-        _expect_of_open_views(state, state.visitors, links, n_views == 0.0)
 
 
 # Learning
@@ -503,6 +501,7 @@ def _learn_links(
         link = links[k]
         passed = add_views(evidence, pool, level, link, views[k], outcomes[k])
         due = learn_link(visitors, visitor, level, link, views[k], passed)
+        state.open.is_changed[link] = True
         n_clicks += outcomes[k]  # also further clicks, which come without a view
         if level == 0 and views[k] > 0.0:
             expected += due * known_part(visitors, visitor, link, due / views[k])
@@ -529,9 +528,7 @@ def learn(state: PacedBayesState, visitor: Visitor, level: int, feedback: LinkFe
     _learn_links(state, state.visitors, visitor, level, feedback, n_pages)
     if n_pages > ONE_PAGE and is_refit_due(state.pool, evidence, level):
         _refit(state, state.visitors, level)
-    if has_open_pages(state.open):
-        _expect_of_open_views(state, state.visitors, feedback.links, False)
-    else:
+    if not has_open_pages(state.open):
         _price_floors(state)
 
 

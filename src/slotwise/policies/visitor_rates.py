@@ -408,13 +408,21 @@ def _refresh_link(visitors: RatesForVisitors, level: int, link: int) -> None:
 
 @inner
 def refresh_tables(
-    visitors: RatesForVisitors, pool: PoolFit, counts: RateCounts, posterior: RatePosterior
+    visitors: RatesForVisitors,
+    pool: PoolFit,
+    counts: RateCounts,
+    posterior: RatePosterior,
+    is_changed: NDArray[np.bool_],
 ) -> None:
-    """Recompute the tables where they are out of date: of most links shown, at one level only."""
+    """Recompute the tables where they are out of date, and mark these links as changed.
+
+    Of most links shown they are out of date at one level only.
+    """
     for level in range(len(visitors.is_stale)):
         for k in range(list_marked(visitors.is_stale[level], posterior.to_do)):
             link = posterior.to_do[k]
             visitors.is_stale[level, link] = False
+            is_changed[link] = True
             _refresh_link(visitors, level, link)
             refresh_amount(visitors, pool, counts, link)
 
@@ -593,14 +601,14 @@ def _rate_of_open_views(
         odds = float(visitors.odds[earlier, 0, link])
         for feature in range(len(first) - 1):
             if first[feature] <= place < first[feature + 1]:
-                odds *= visitors.odds[earlier, 1 + place, link]
+                odds *= float(visitors.odds[earlier, 1 + place, link])
                 continue
             total = weighted = 0.0
             for value in range(first[feature], first[feature + 1]):
                 n_views = opened.of_values[value, link]
                 if n_views > 0.0:
                     total += n_views
-                    weighted += n_views * visitors.odds[earlier, 1 + value, link]
+                    weighted += n_views * float(visitors.odds[earlier, 1 + value, link])
             if total > 0.0:
                 odds *= weighted / total
         passed *= odds / (1.0 + odds)
