@@ -136,6 +136,7 @@ def test_a_batch_may_be_empty_or_of_nothing() -> None:
         (({"blog": 2}, {}, {"blog": 0.5}), "`revenue` must be of links that were clicked, got 'b"),
         (({"blog": 0}, None, {"blog": 0.5}), "`revenue` must be of links that were clicked"),
         ((["blog"],), r"`views` must be a mapping of links to totals, got \['blog'\]"),
+        ((5,), "`views` must be a mapping of links to totals, got 5"),
         (({"blog": 2}, ["blog"]), r"`clicks` must be a mapping of links to totals, got \['blog'\]"),
     ],
 )

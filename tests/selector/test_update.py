@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -338,6 +339,20 @@ def test_money_beyond_every_number_is_clipped_like_any_other() -> None:
     assert knowledge(selector)["sums"][1] == [2.0]
 
 
+@pytest.mark.parametrize("features", [{}, {"device": ("phone", "desktop")}])
+@pytest.mark.parametrize("amount", [5e-324, 1e-200])
+def test_money_below_every_number_is_no_sale(amount: float, features: Any, tmp_path: Path) -> None:
+    selector = Selector(LINKS, 2, click_floor=0.5, seed=1, features=features)
+    for _ in range(30):
+        page = selector.select()
+        selector.update(page, clicks=page.shown, revenue=dict.fromkeys(page.shown, amount))
+    assert all(np.isfinite(known).all() for known in knowledge(selector).values())
+    assert not np.isnan(selector._player.state.score).any()
+    assert (selector.frontier().high.values >= 0.0).all()
+    selector.save(tmp_path / "least.sel")
+    assert Selector.load(tmp_path / "least.sel").select().shown == selector.select().shown
+
+
 @pytest.mark.parametrize("policy", KINDS)
 def test_clicks_one_at_a_time_teach_what_they_teach_together(policy: str) -> None:
     together, apart = (new_selector(policy, slot_weights="equal") for _ in range(2))
@@ -379,6 +394,14 @@ def test_a_mapping_is_no_collection_of_clicks(given: dict[str, Any]) -> None:
     selector = new_selector(links=["a", "b"])
     with pytest.raises(InvalidFeedback, match="`clicks` must be a collection of links, got a mapp"):
         selector.update(selector.select(), **given)
+
+
+@pytest.mark.parametrize("of", ["clicks", "revenue"])
+def test_numbers_of_numpy_are_no_ids_that_are_tuples(of: str) -> None:
+    selector = Selector([(1, "a"), (2, "b")], 1, seed=1)
+    given: Any = {"clicks": np.array([1.0]), "revenue": {np.float64(1.0): 2.0}}[of]
+    with pytest.raises(InvalidFeedback, match=f"`{of}` must be .*links shown on the page"):
+        selector.update(selector.select(), **{of: given})
 
 
 @pytest.mark.parametrize("earned", [{}, {"a": 2.0}, {"a": 9.0, "b": 3.0, "c": 80.0}])

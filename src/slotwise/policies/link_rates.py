@@ -78,6 +78,9 @@ TRIAL_GAIN, TRIAL_COST = 7.0, 2.0
 SINGLE = 4.0
 """Views that count as a single one: a view in a good slot counts as more than 1."""
 
+LEAST_SALE = 1e-100
+"""Less revenue than this, of at most 1, is no sale: its square and inverse would not be finite."""
+
 UNIT, WITHIN, BETWEEN, UNSEEN = range(4)
 """The indices of `amounts`: the mean sale, 0 if unknown, two coefficients of variation, and the
 expected sale of a link that has not sold yet, in mean sales."""
@@ -150,7 +153,7 @@ def new_pool_fit(problem: Problem) -> PoolFit:
 @inner
 def sales_of(pool: PoolFit, n_views: float, outcome: float) -> float:
     """Return how many sales the revenue of some views of a link is."""
-    if outcome <= 0.0:
+    if outcome < LEAST_SALE:
         return 0.0
     return 1.0 if n_views <= SINGLE else outcome / mean_sale(pool)
 

@@ -180,7 +180,7 @@ def _anytime_width(total: float, n_views: float, width: float) -> float:
     misses = n_views - total
     log_beta = log_gamma(total + 0.5) + log_gamma(misses + 0.5) - log_gamma(n_views + 1.0)
     entropy = 0.0
-    if total > 0.0:
+    if total > 0.0 and total / n_views > 0.0:
         entropy -= total * math.log(total / n_views)
     if misses > 0.0:
         entropy -= misses * math.log(misses / n_views)

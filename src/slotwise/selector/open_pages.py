@@ -133,8 +133,9 @@ class OpenPage:
         if isinstance(given, Mapping):
             raise InvalidFeedback(f"`{name}` must be a collection of links, got a mapping: {given}")
         reached = dict.fromkeys(listed_links(name, given), 1.0)
+        shown = {*self.shown}  # ids of several kinds may not compare
         for link in reached:
-            if link not in self.shown:
+            if link not in shown:
                 raise InvalidFeedback(f"`{name}` must be links shown on the page, got {link!r}")
         return reached
 
@@ -142,8 +143,9 @@ class OpenPage:
         """Return what each link earned, without those that earned nothing."""
         if not isinstance(given, Mapping):
             raise _no_mapping(name, "money", given)
+        shown = {*self.shown}
         for link, amount in given.items():
-            if link not in self.shown:
+            if link not in shown:
                 raise InvalidFeedback(f"`{name}` must be of links shown on the page, got {link!r}")
             if not (is_finite_number(amount) and amount >= 0):
                 rule = "a finite number that is at least 0"
@@ -305,7 +307,8 @@ def read_batch(views: Mapping[Any, int], given: Mapping[int, Any], names: tuple[
     """
     last = len(names) - 1
     outcomes: list[Floats | None] = [None] * len(names)
-    batch = Batch(list(views), _totals("views", views, views, is_money=False), outcomes)
+    shown = _totals("views", views, views, is_money=False)
+    batch = Batch(list(views), shown, outcomes)
     before = "views"
     for level, name in enumerate(names):
         if given.get(level) is None:
