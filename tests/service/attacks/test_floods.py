@@ -193,7 +193,7 @@ def resident_kb(pid: int) -> int:
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
 def test_pipelined_requests_fill_no_memory(tmp_path: Path) -> None:
     """80 connections with 14,000 requests each, whose answers nobody reads."""
-    server = ForkedServer(tmp_path / "pipelined.db")
+    server = ForkedServer(tmp_path / "pipelined.db", "--set", "calls_per_s=1e9")
     key = server.admin_key()
     place = server.url.removeprefix("http://").split(":")
     lines: list[socket.socket] = []
