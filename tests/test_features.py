@@ -261,6 +261,18 @@ def test_a_million_words_leave_a_full_list_as_it_was() -> None:
     assert "real" in frequent.words
 
 
+def test_a_word_seen_once_may_be_the_one_at_which_counts_are_halved() -> None:
+    words = FrequentWords()
+    words.replaces = True
+    for number in range(30 * 50):
+        words.place(f"w{number % 30}")
+    while sum(words.counts.values()) < MAX_MASS - 1:
+        words.place("w0")
+    assert words.place("seen once") is None
+    assert "seen once" not in words.counts
+    assert sum(words.counts.values()) < MAX_MASS
+
+
 def test_words_are_replaced_at_a_bounded_rate() -> None:
     """Each word that had a place has counters of its own for good."""
     frequent, seen = replacing(), set[str]()

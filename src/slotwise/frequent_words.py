@@ -108,9 +108,10 @@ class FrequentWords:
         if sum(counts.values()) >= MAX_MASS:
             halved = {known: n // 2 for known, n in counts.items()}
             self.counts = counts = {one: n for one, n in halved.items() if n or one in places}
-        if word not in places and counts[word] >= SEEN_OFTEN and self.budget >= REPLACE_EVERY:
+        n_seen = counts.get(word, 0)  # 0 if it has just been halved
+        if word not in places and n_seen >= SEEN_OFTEN and self.budget >= REPLACE_EVERY:
             weakest = self._weakest()
-            if weakest is not None and counts[word] >= 2 * counts[weakest]:
+            if weakest is not None and n_seen >= 2 * counts[weakest]:
                 self.challenger = word
 
     def claim(self, word: str) -> None:
