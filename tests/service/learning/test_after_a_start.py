@@ -10,6 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 from slotwise.service.access.keys import new_key
+from slotwise.service.learning.pool_player import PoolPlayer, RoundPosition, decode_state
+from slotwise.service.pool import Pool
 from slotwise.service.records import SECOND_US, ClickEvent
 from slotwise.service.service import Service
 from tests.service.conftest import OpenService
@@ -100,3 +102,27 @@ def test_a_forgotten_key_leaves_other_pools_as_they_are(open_service: OpenServic
     assert service.publisher.runs["other"] is not of_other
     assert service.publisher.runs["home"] is run
     np.testing.assert_allclose(shares(service, {}), before, atol=0.05)
+
+
+@pytest.mark.parametrize(("before", "after"), [(0.0, 0.5), (0.5, 0.0), (0.3, 0.5)])
+@pytest.mark.parametrize("features", [{}, FEATURES])
+def test_a_floor_changed_after_the_state_was_stored_moves_the_policy(
+    features: dict[str, Any], before: float, after: float
+) -> None:
+    """As it does while the service runs: the other floor starts with nothing owed."""
+    links = [link(f"l{k}") for k in range(4)]
+    old, new = (
+        Pool.of(
+            pool(policy="paced-bayes", policy_settings={}, features=features, click_floor=one),
+            links,
+        )
+        for one in (before, after)
+    )
+    learned = PoolPlayer.start(old)
+    learned.player.state.evidence.views[:] = 7.0
+    learned.player.state.floors.owed[:] = 3.0
+    stored = decode_state(learned.save(old, RoundPosition()))
+    restored, _ = PoolPlayer.restore(stored, new)
+    moved = learned.move(new, dict.fromkeys(old.links, 0))
+    for name, array in moved.player.knowledge().arrays.items():
+        assert np.array_equal(array, restored.player.knowledge().arrays[name]), name

@@ -80,6 +80,8 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
         name="floors_by", default_factory=dict
     )
     """The floors of segments whose queues are among `arrays`."""
+    click_floor: float | None = None
+    """The floor for all visitors then; None in states of earlier versions."""
     open_views: tuple[bytes, bytes] = (b"", b"")
     """Where pages depend on the visitor: views that were open, by link, and by value and link."""
 
@@ -332,6 +334,7 @@ class PoolPlayer:
                 exposure=np.stack(self.exposure()).tobytes() if self.slots_differ else b"",
                 known_us=pool.known_us,
                 segment_floors=pool.settings.segment_floors,
+                click_floor=pool.settings.click_floor,
                 open_views=(b"", b"") if self.ahead is None else self.ahead.open_bytes(),
             )
         )
@@ -347,6 +350,8 @@ class PoolPlayer:
         if stored.words:
             features.take_words(stored.words)
         settings = replace(pool.settings, segment_floors=stored.segment_floors)
+        if stored.click_floor is not None:
+            settings = replace(settings, click_floor=stored.click_floor)
         problem = pool_problem(settings, len(stored.link_ids), features)
         if problem is None:
             raise UnsupportedState("a word that has a floor has no place in its list")
