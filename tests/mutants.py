@@ -76,7 +76,11 @@ class Mutant(NamedTuple):
 def places_in(source: str) -> list[int]:
     """Return the places of a module at which a fault can be planted, in the order of `ast.walk`."""
     nodes = ast.walk(_without_types(ast.parse(source)))
-    return [place for place, node in enumerate(nodes) if _changed(node) is not None]
+    return [
+        place
+        for place, node in enumerate(nodes)
+        if _changed(node) is not None and _is_found(source, node)
+    ]
 
 
 def mutant_at(file: str, source: str, place: int) -> Mutant:
@@ -89,10 +93,34 @@ def mutant_at(file: str, source: str, place: int) -> Mutant:
     """
     tree = _without_types(ast.parse(source))
     target: Any = list(ast.walk(tree))[place]
-    changed = _changed(target)
-    before, after = ast.unparse(target), ast.unparse(changed)
-    whole = ast.fix_missing_locations(_Replace(target, changed).visit(tree))
-    return Mutant(file, target.lineno, before, after, ast.unparse(whole))
+    before, after = ast.unparse(target), ast.unparse(_changed(target))
+    return Mutant(file, target.lineno, before, after, _replaced(source, target, f"({after})"))
+
+
+def _replaced(source: str, node: Any, text: str) -> str:
+    """Return a source with a text in the place of an expression; the rest stays as it is.
+
+    A module that is written anew has no docstrings, and tests that read them would fail.
+    """
+    begin, end = _span(source, node)
+    return (source.encode()[:begin] + text.encode() + source.encode()[end:]).decode()
+
+
+def _is_found(source: str, node: Any) -> bool:
+    """Return whether an expression is where its node is, which is not so inside f-strings."""
+    begin, end = _span(source, node)
+    try:
+        found = ast.parse(f"({source.encode()[begin:end].decode()})", mode="eval")
+    except (SyntaxError, UnicodeDecodeError):
+        return False
+    return ast.unparse(found) == ast.unparse(node)
+
+
+def _span(source: str, node: Any) -> tuple[int, int]:
+    """Return the bytes of a source at which an expression begins and ends."""
+    lines = source.encode().splitlines(keepends=True)
+    before = sum(map(len, lines[: node.lineno - 1])), sum(map(len, lines[: node.end_lineno - 1]))
+    return before[0] + node.col_offset, before[1] + node.end_col_offset
 
 
 def _without_types(tree: ast.Module) -> ast.Module:
@@ -132,16 +160,6 @@ def _changed(node: ast.AST) -> Any:
 def _with(node: Any, **changes: Any) -> Any:
     fields = {name: getattr(node, name) for name in node._fields}
     return type(node)(**{**fields, **changes})
-
-
-class _Replace(ast.NodeTransformer):
-    def __init__(self, old: ast.AST, new: ast.AST) -> None:
-        self._old, self._new = old, new
-
-    def visit(self, node: ast.AST) -> Any:
-        if node is self._old:
-            return ast.copy_location(self._new, node)
-        return super().visit(node)
 
 
 def chosen(places: Sequence[str], count: int, seed: int) -> list[Mutant]:

@@ -33,6 +33,16 @@ def test_every_fault_changes_one_expression() -> None:
         ast.parse(one.text)
 
 
+def test_a_fault_leaves_everything_else_as_it_is() -> None:
+    source = '"""É."""\nA, B = 1, (2\n    * 3)  # a comment\n'
+    assert {mutant_at("x.py", source, place).text for place in places_in(source)} == {
+        source.replace("2\n    * 3", "(2 / 3)"),
+        source.replace("= 1,", "= (2),"),
+        source.replace("(2", "((3)"),
+        source.replace("3)", "(4))"),
+    }
+
+
 def test_the_same_seed_plants_the_same_faults_in_every_place() -> None:
     one, other = (chosen(list(NEAR), 2 * len(NEAR), seed=3) for _ in range(2))
     assert one == other
