@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from slotwise import Selector
 from slotwise.errors import InvalidFeedback, InvalidInput
 from slotwise.rounds import Link
-from slotwise.selector import RevenueClipped
+from slotwise.selector import KnownCounts, RevenueClipped, start_from_counts
 from tests.policies.order_of_feedback import ordered, refitted
 from tests.selector.selectors import (
     COUNTING,
@@ -149,3 +150,16 @@ def test_counts_that_cannot_be_are_refused_and_change_nothing(
     with pytest.raises((InvalidFeedback, InvalidInput), match=message):
         selector.update_batch(*batch)
     assert everything(selector) == before
+
+
+@pytest.mark.parametrize("features", [{}, {"device": ("phone", "desktop")}])
+def test_a_first_sale_of_a_cent_makes_no_million_sales_of_a_batch(features: Any) -> None:
+    """Until the next fit the mean sale is that of the first one."""
+    selector = Selector(["a", "b", "c"], 1, seed=1, max_revenue=100.0, features=features)
+    page = selector.select()
+    selector.update(page, clicks=page.shown, revenue={page.shown[0]: 1e-4})
+    start_from_counts(selector, [KnownCounts("b", {}, 100, 50, 5_000.0)])
+    known = selector.knowledge().arrays
+    assert known["sales"].max() <= 100.0
+    if features:
+        assert np.abs(known["tilt"]).max() <= 200.0

@@ -152,10 +152,10 @@ def new_pool_fit(problem: Problem) -> PoolFit:
 
 @inner
 def sales_of(pool: PoolFit, n_views: float, outcome: float) -> float:
-    """Return how many sales the revenue of some views of a link is."""
+    """Return how many sales the revenue of some views of a link is: at most one a view."""
     if outcome < LEAST_SALE:
         return 0.0
-    return 1.0 if n_views <= SINGLE else outcome / mean_sale(pool)
+    return 1.0 if n_views <= SINGLE else min(n_views, outcome / mean_sale(pool))
 
 
 @inner
