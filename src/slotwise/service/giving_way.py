@@ -1,10 +1,10 @@
 """Let requests run between the steps of work in the background.
 
 Threads of a process share one interpreter. A thread that computes without a break takes half of it
-from the thread that answers requests, and while that lasts the requests queue up. The threads that
-learn and that commit decisions therefore rest after each half millisecond of computing, wherever
-their work calls `give_way`, unless no other thread has made them wait: a service without traffic
-catches up at full speed. Used by `counting`, `learning` and `storage`.
+from the thread that answers requests, and while that lasts the requests queue up. The thread that
+learns therefore rests after each half millisecond of computing, wherever its work calls `give_way`,
+unless no other thread has made it wait: a service without traffic catches up at full speed. Used by
+`counting`, `learning` and `storage`.
 """
 
 from __future__ import annotations
@@ -57,12 +57,11 @@ _local = _Local()
 @contextmanager
 def in_background() -> Iterator[Background]:
     """Make this thread rest wherever its work calls `give_way`."""
-    before = _local.background
     _local.background = background = Background()
     try:
         yield background
     finally:
-        _local.background = before
+        _local.background = None
 
 
 def give_way() -> None:

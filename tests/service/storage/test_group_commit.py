@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from slotwise.service import giving_way
 from slotwise.service.records import ChangeRecord, DecisionRecord, Outcome
 from slotwise.service.refusals import StoreUnavailable
 from slotwise.service.storage import group_commit
@@ -335,25 +334,6 @@ def test_a_view_that_is_sent_again_is_not_counted_again(tmp_path: Path) -> None:
             place = found.until
             counted.update(found.links)
         assert counted == {"A": 1, "B": 1, "C": 1, "z": 3}
-
-
-def test_commits_rest_between_their_steps_unless_somebody_waits(
-    store: FlakyStore, committer: GroupCommitter, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    is_resting: list[bool] = []
-
-    def commit(operations: Sequence[Operation]) -> list[object]:
-        is_resting.append(giving_way._local.background is not None)
-        return MemoryStore.commit(store, operations)
-
-    monkeypatch.setattr(store, "commit", commit)
-    committer.append(AppendDecision(decision=decision("d-0")))
-    committer.commit_waiting()
-    committer.append(AppendDecision(decision=decision("d-1")))
-    committer.submit_events([click("d-1", "a")], T0)
-    committer.commit_waiting()
-    assert is_resting == [True, False]
-    assert giving_way._local.background is None
 
 
 def test_clicks_on_links_wait_for_a_store_that_is_away(

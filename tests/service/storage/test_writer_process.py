@@ -120,13 +120,6 @@ def test_a_large_group_is_judged_as_one(store: ProcessStore, tmp_path: Path) -> 
             assert reads(store).decision(known) == reads(twin).decision(known) is not None
 
 
-@pytest.mark.parametrize("n", [0, 1, 15, 16, 17, 31, 32, 33, 47, 48, 49, 600, 1 << 16])
-def test_parts_are_the_bytes_of_the_whole(n: int) -> None:
-    operations = [AppendDecision(decision=decision(f"d-{k}")) for k in range(min(n, 600))]
-    operations += operations[:1] * (n - len(operations))
-    assert writer_process._encode_in_parts(operations) == writer_process._encode(operations)
-
-
 def test_a_group_that_cannot_be_sent_leaves_nothing_behind(store: ProcessStore) -> None:
     many = [AppendDecision(decision(f"d{k}")) for k in range(200)]
     with pytest.raises(InvalidInput, match="operations of a store"):

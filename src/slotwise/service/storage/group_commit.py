@@ -16,13 +16,11 @@ import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
 from operator import attrgetter
 from threading import Event as Signal, Lock, RLock, Thread
 from typing import Any, NamedTuple, TypeVar
 
-from slotwise.service.giving_way import give_way, in_background
 from slotwise.service.records import ClickEvent, DecisionRecord, Event, Outcome, ShownLink
 from slotwise.service.refusals import StoreUnavailable, Superseded
 from slotwise.service.storage.contract import (
@@ -57,8 +55,6 @@ _Item = AppendDecision | _Awaited
 """An item in the queue: a decision, whose result is not awaited, or operations."""
 
 
-_COUNTED = 16
-"""Decisions whose links are counted at a time."""
 _link_id = attrgetter("link_id")
 
 
@@ -93,15 +89,13 @@ class CommittedPages:
             self._last_id = decisions[-1].decision_id
             if not self._pools:
                 return
-            for start in range(0, len(decisions), _COUNTED):
-                shown: dict[str, list[tuple[ShownLink, ...]]] = defaultdict(list)
-                for decision in decisions[start : start + _COUNTED]:
-                    shown[decision.pool_id].append(decision.shown)
-                for pool_id in self._pools.keys() & shown.keys():
-                    pool, pages = self._pools[pool_id], shown[pool_id]
-                    pool.n_pages += len(pages)
-                    pool.links.update(map(_link_id, chain.from_iterable(pages)))
-                give_way()
+            shown: dict[str, list[tuple[ShownLink, ...]]] = defaultdict(list)
+            for decision in decisions:
+                shown[decision.pool_id].append(decision.shown)
+            for pool_id in self._pools.keys() & shown.keys():
+                pool, pages = self._pools[pool_id], shown[pool_id]
+                pool.n_pages += len(pages)
+                pool.links.update(map(_link_id, chain.from_iterable(pages)))
 
     def shown_since(self, reader: StoreReader, pool_id: str, after: int) -> ShownViews:
         """Return the same as the reader's method of this name, usually without reading pages."""
@@ -356,8 +350,7 @@ class GroupCommitter:
             else:
                 operations.append(item)
         try:
-            with _precedence_of_requests(not awaited):
-                answers = self._store.commit(operations)
+            answers = self._store.commit(operations)
         except StoreUnavailable:
             raise
         except Exception as error:  # noqa: BLE001
@@ -380,8 +373,7 @@ class GroupCommitter:
             self._dropped = None
         decisions = [one.decision for one in operations if isinstance(one, AppendDecision)]
         if decisions:
-            with _precedence_of_requests(not awaited):
-                self.committed.add(decisions)
+            self.committed.add(decisions)
         for start, item in awaited:
             _answer(item, answers[start : start + len(item.operations)])
 
@@ -398,11 +390,6 @@ class GroupCommitter:
             first_us, last_us = self._dropped or (operation.received_us, 0)
             self._dropped = first_us, max(last_us, operation.received_us)
         _fail(item, StoreUnavailable(reason))
-
-
-def _precedence_of_requests(nobody_waits: bool) -> AbstractContextManager[object]:
-    """Rest between the steps of a commit if nobody waits for it: its decisions are answered."""
-    return in_background() if nobody_waits else nullcontext()
 
 
 def _is_kept(item: _Item) -> bool:

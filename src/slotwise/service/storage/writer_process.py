@@ -30,7 +30,6 @@ import msgspec
 from sqlalchemy import Table
 
 from slotwise.errors import InvalidInput
-from slotwise.service.giving_way import give_way
 from slotwise.service.records import LinkRecord, Outcome
 from slotwise.service.refusals import StoreUnavailable
 from slotwise.service.storage.contract import Operation
@@ -50,8 +49,6 @@ _LOWER_PRIORITY = 5
 """Requests that wait for a CPU take precedence over commits."""
 _STEPS = 2_500
 """Instructions of SQLite, an eighth of a millisecond, after which another process may run."""
-_PART = 32
-"""Operations that are encoded at a time: in about 50 µs, in which no other thread can run."""
 
 
 class _Reply(msgspec.Struct, omit_defaults=True):
@@ -71,27 +68,6 @@ def _refuse(value: object) -> object:
 
 
 _encode = msgspec.msgpack.Encoder(enc_hook=_refuse).encode
-
-
-def _encode_in_parts(operations: Sequence[Operation]) -> bytes:
-    """Encode operations, and give way between parts of them."""
-    parts = [_array_head(len(operations))]
-    for start in range(0, len(operations), _PART):
-        part = operations[start : start + _PART]
-        parts.append(_encode(part)[len(_array_head(len(part))) :])
-        give_way()
-    return b"".join(parts)
-
-
-def _array_head(length: int) -> bytes:
-    """Return the first bytes of an array in msgpack."""
-    if length < 16:
-        return bytes([0x90 + length])
-    if length < 1 << 16:
-        return b"\xdc" + length.to_bytes(2, "big")
-    return b"\xdd" + length.to_bytes(4, "big")
-
-
 _PICKLED = pickle.dumps(None)[:1]
 """The first byte of a pickle; no list in msgpack starts with it."""
 _read_reply = msgspec.msgpack.Decoder(_Reply).decode
@@ -114,7 +90,7 @@ class WriterProcess:
     def commit(self, operations: Sequence[Operation]) -> list[object]:
         """Commit operations there; after `StoreUnavailable` they may or may not be committed."""
         try:
-            reply = self._reply(_encode_in_parts(operations))
+            reply = self._reply(_encode(operations))
         except OverflowError:
             reply = None
         if reply is None or reply.is_unread:
