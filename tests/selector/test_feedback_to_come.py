@@ -98,8 +98,9 @@ def test_a_page_that_settles_before_the_next_is_chosen_was_never_open() -> None:
     assert not opened(selector).any()
 
 
-def test_links_that_leave_and_return_are_counted_by_the_pages_that_wait() -> None:
-    selector = new()
+@pytest.mark.parametrize("features", [{}, {"device": ["phone", "desktop"]}])
+def test_links_that_leave_and_return_are_counted_by_the_pages_that_wait(features: Any) -> None:
+    selector = new(features=features)
     pages = [selector.select() for _ in range(30)]
     selector.retire([3, 7])
     assert np.array_equal(opened(selector), counted(selector))

@@ -363,6 +363,9 @@ def test_a_floor_is_met_only_when_the_clicks_are_known() -> None:
     known = LinkRates(np.array([0.4, 0.1]), np.zeros(2), np.array([1e-6, 1e-6]))
     vague = LinkRates(np.array([0.4, 0.1]), np.zeros(2), np.array([0.04, 0.04]))
     assert floor_report(known, page, 1, 0.3).status == "met"
+    nearly = known._replace(click_variance=np.full_like(known.click_variance, 1e-4))
+    above = float(page @ known.clicks) * 1.01
+    assert floor_report(nearly, page, 1, above).status == "met"  # the interval contains it
     assert floor_report(vague, page, 1, 0.3).status == "learning"
     assert floor_report(known, page[::-1], 1, 0.3).status == "learning"
     assert floor_report(known, page, 1, 0.45).status == "infeasible"
