@@ -31,7 +31,7 @@ TIMEOUT_S = 900.0
 """A fault may make a loop endless; that is noticed, too."""
 
 NEAR: dict[str, tuple[str, ...]] = {
-    "src/slotwise/player": ("tests/selector", "tests/policies/test_contract.py"),
+    "src/slotwise/player": ("tests/player", "tests/selector", "tests/policies/test_contract.py"),
     "src/slotwise/selector": ("tests/selector", "tests/combinations"),
     "src/slotwise/policies/paced_bayes": ("tests/policies", "tests/selector"),
     "src/slotwise/policies/floor_prices": ("tests/policies", "tests/selector"),
