@@ -13,7 +13,7 @@ from slotwise.compile import switching
 from slotwise.environments import BernoulliLinks, LateFeedback, SegmentLinks
 from slotwise.policies import NOBODY, ConUCB, LinkFeedback, PacedBayes, Policy
 from slotwise.policies.link_rates import prior_mean, spread_of_sales
-from slotwise.policies.open_views import set_pages
+from slotwise.policies.open_views import count_open, merge_values, new_open_views, set_pages
 from slotwise.policies.policy import NO_SLOTS, ignore_open
 from slotwise.problem import Problem
 from slotwise.simulation.engine import play_run
@@ -173,6 +173,17 @@ def test_open_views_bring_what_is_expected_when_the_next_page_is_chosen() -> Non
     switching(PacedBayes.choose)(state, PHONE, np.random.default_rng(1))
     assert state.visitors.open_rate[:, :2] == pytest.approx(state.posterior.mean[0, 0])
     assert (state.visitors.open_rate[:, :2] < before).all()
+
+
+def test_open_views_of_a_merged_value_settle_as_those_of_the_other() -> None:
+    ledger, page = new_open_views(FOR_PHONES), np.array([0, 1])
+    count_open(ledger, PHONE, 0, page, 3.0)
+    count_open(ledger, DESKTOP, 0, page, 2.0)
+    merge_values(ledger, int(PHONE[0]), int(DESKTOP[0]))
+    assert ledger.of_values[:, :2].tolist() == [[0.0, 0.0], [0.0, 0.0], [5.0, 5.0]]
+    count_open(ledger, DESKTOP, 0, page, -5.0)
+    assert not ledger.of_values.any()
+    assert not ledger.views.any()
 
 
 def test_no_delay_is_no_open_page() -> None:
