@@ -105,7 +105,7 @@ def take_counts(open_views: OpenLedger, other: OpenLedger, kept: Links) -> None:
     """Copy the counts of another ledger, whose link `kept[i]` is link i here; -1 for a new link.
 
     Segments are matched by their places; a segment that had no floor starts without open views, and
-    so do all values where there are others than before.
+    so do all values where there are more or fewer than before.
     """
     stays = kept >= 0
     open_views.views[:, stays] = other.views[:, kept[stays]]
