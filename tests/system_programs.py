@@ -2,7 +2,7 @@
 
 `scripts/system-packages` installs them. Tests that start one are marked `system`. Where one is
 missing, the tests that need it are skipped, and the last line of the run names it
-(`tests/conftest.py`).
+(`conftest.py`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What all tests share: interpreted code, one lane per test, and the same examples every time.
 
-A test runs interpreted code unless it is marked `compiled`. It needs only Python unless it is
-marked `system`, which a test with one of `SYSTEM_FIXTURES` is.
+It is for the examples in docstrings, too. A test runs interpreted code unless it is marked
+`compiled`. It needs only Python unless it is marked `system`, which a test with one of
+`SYSTEM_FIXTURES` is.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from tests.plug_in import install_plug_in
 
 pytest_plugins = ["tests.processor_time"]
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parent
 SYSTEM_FIXTURES = frozenset({"mortal", "postgresql", "site"})
 
 os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".cache" / "machine-code"))
