@@ -12,11 +12,13 @@ from dataclasses import asdict
 
 from benchmarks.service.closed_loop import run_closed_loop
 from benchmarks.service.load import Load
-from benchmarks.service.open_loop import run_open_loop
+from benchmarks.service.open_loop import run_open_loop, wake_when_due
 
 
 def main() -> None:
     load = Load(**json.load(sys.stdin))
+    if load.rate:
+        wake_when_due()
     result = run_open_loop(load) if load.rate else run_closed_loop(load)
     print(json.dumps(asdict(result)))
 

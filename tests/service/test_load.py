@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
@@ -15,6 +16,8 @@ from benchmarks.service.open_loop import run_open_loop
 from tests.loopback_server import LoopbackServer
 
 ANSWER_S = 0.005
+GET_TIMER_SLACK = 30
+"""PR_GET_TIMERSLACK of prctl(2)."""
 
 
 class SlowHandler(BaseHTTPRequestHandler):
@@ -52,6 +55,16 @@ def test_with_enough_connections_nothing_waits_but_for_its_answer(load: Load) ->
     result = run_open_loop(replace(load, connections=80))
     assert result.n_answers == 80
     assert result.p50_ms >= 1000 * ANSWER_S * 0.9
+
+
+def test_a_load_leaves_the_timers_of_its_thread_alone(load: Load) -> None:
+    """Timers without slack make all later threads of a process switch without a pause."""
+    libc = ctypes.CDLL(None)
+    if not hasattr(libc, "prctl"):
+        pytest.skip("this system has no slack of timers")
+    before = libc.prctl(GET_TIMER_SLACK, 0, 0, 0, 0)
+    run_open_loop(replace(load, connections=80))
+    assert libc.prctl(GET_TIMER_SLACK, 0, 0, 0, 0) == before
 
 
 def test_an_answer_is_whole_when_its_body_is() -> None:
