@@ -89,9 +89,12 @@ def until(holds: Callable[[], bool]) -> None:
 
 
 def http(url: str, key: str | None) -> httpx.Client:
-    """Return a client that follows no redirects and looks like a browser."""
+    """Return a client that follows no redirects and looks like a browser.
+
+    The server has no TLS; a client that could check certificates takes 17 ms to make.
+    """
     headers = {"user-agent": BROWSER} | ({"authorization": f"Bearer {key}"} if key else {})
-    return httpx.Client(base_url=url, headers=headers, timeout=600)
+    return httpx.Client(base_url=url, headers=headers, timeout=600, verify=False)
 
 
 class Clock:

@@ -25,6 +25,7 @@ from slotwise.service.access.keys import new_key
 from slotwise.service.opening import open_service
 from slotwise.service.server import BackgroundServer, ServerStart
 from slotwise.service.settings import Settings
+from tests.service.conftest import http
 from tests.service.crash_harness import Server
 from tests.system_programs import system_program
 
@@ -91,8 +92,8 @@ def test_the_key_is_printed_at_the_first_start_only(tmp_path: Path) -> None:
     key = first.admin_key()
     assert first.stop() == 0
     second = Server(tmp_path / "twice.db")
-    headers = {"authorization": f"Bearer {key}"}
-    assert httpx.get(f"{second.url}/v1/keys", headers=headers, timeout=600).status_code == 200
+    with http(second.url, key) as client:
+        assert client.get("/v1/keys").status_code == 200
     second.process.terminate()
     assert second.process.stdout is not None
     assert "sw_ak_" not in second.process.stdout.read()
@@ -259,7 +260,8 @@ def test_the_demo_stops_cleanly_and_leaves_no_files(tmp_path: Path, stop: signal
         if "Stop with Ctrl-C" in line:
             break
     assert list(tmp_path.iterdir())
-    assert httpx.get(f"{url}v1/pools").status_code == 401  # no line about it among the figures
+    with http(url, None) as visitor:  # no line about it among the figures
+        assert visitor.get("v1/pools").status_code == 401
     demo.send_signal(stop)
     printed, complaints = demo.communicate(timeout=120)
     assert demo.returncode == 0, complaints
