@@ -63,6 +63,7 @@ def test_a_fault_is_noticed_if_a_test_fails(
     (root / "pyproject.toml").write_text(
         '[tool.pytest.ini_options]\nmarkers = ["slow", "system", "compiled"]\n'
     )
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # they take longer than the test
     monkeypatch.setattr(mutants, "ROOT", root)
     monkeypatch.setattr(mutants, "COPIED", ("src",))
     monkeypatch.setattr(mutants, "FILES", ("pyproject.toml", "test_share.py"))

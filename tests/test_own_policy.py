@@ -42,7 +42,7 @@ def run(project: Path, *command: str) -> str:
     done = subprocess.run(
         [sys.executable, *command],
         cwd=project,
-        env={**os.environ, "PYTHONPATH": path},
+        env={**os.environ, "PYTHONPATH": path, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
         check=False,
