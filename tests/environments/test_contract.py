@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from slotwise.compile import switching
 from slotwise.environments import (
     BernoulliLevels,
     BernoulliLinks,
@@ -54,6 +55,19 @@ class TestEveryEnvironment(QuickContract):
 
     def make_environment(self) -> Environment:
         return ENVIRONMENTS[self.kind]()
+
+
+@pytest.mark.compiled
+def test_machine_code_serves_what_the_interpreter_serves() -> None:
+    """No other fast test plays links that drift as machine code."""
+    links, nobody, shown = ENVIRONMENTS["drifting"](), np.zeros(0, np.int64), np.array([2, 0, 3])
+    world, served = links.world(100), np.zeros((2, 100, 2, 3))
+    for form, serve in enumerate((links.serving, switching(links.serving))):
+        rng = np.random.default_rng(6)
+        for k in range(100):
+            serve(world, k + 1, nobody, shown, rng, served[form, k])
+    assert 0.0 < served[0].mean() < 1.0
+    np.testing.assert_array_equal(served[0], served[1])
 
 
 class WeekendWorld(NamedTuple):
