@@ -18,6 +18,7 @@ from slotwise.policies import Policy, policy_class, policy_reference
 from slotwise.problem import Problem
 from slotwise.simulation import Results
 from slotwise.testing import PolicyContract
+from slotwise.testing.policy_play import every_problem
 from tests.policies.order_of_feedback import ORDERED
 from tests.policies.test_more_floors import ASKS_FOR_MORE, starts
 
@@ -25,14 +26,28 @@ ROOT = Path(__file__).resolve().parents[2]
 PROJECT = ROOT / "examples" / "queue_ts"
 
 
-class TestQueueTS(PolicyContract):
+class ContractWithManyDraws(PolicyContract):
+    """The laws of a policy that samples; those of means over many choices run machine code."""
+
+    @pytest.mark.compiled
+    @every_problem
+    def test_equal_links_are_equally_likely(self, problem: Problem) -> None:
+        super().test_equal_links_are_equally_likely(problem)
+
+    @pytest.mark.compiled
+    @every_problem
+    def test_links_that_look_alike_are_treated_alike(self, problem: Problem) -> None:
+        super().test_links_that_look_alike_are_treated_alike(problem)
+
+
+class TestQueueTS(ContractWithManyDraws):
     ordered_knowledge = ORDERED[QueueTS.name]
 
     def make_policy(self, problem: Problem) -> Policy:
         return QueueTS()
 
 
-class TestQueueTSWithFittedPriorAndMemory(PolicyContract):
+class TestQueueTSWithFittedPriorAndMemory(ContractWithManyDraws):
     ordered_knowledge = EvidencePolicy.per_link | ORDERED[QueueTS.name]
 
     def make_policy(self, problem: Problem) -> Policy:
