@@ -24,7 +24,9 @@ from tests.service.rows import MAX_REVENUE, T0, arrays_of, learned_of, link, poo
 from tests.service.test_visitors import frequencies_are_exact
 from tests.stores.store_rows import reads
 
-FEATURES: dict[str, Any] = {"device": ["phone", "desktop"], "country": "text", "new": "bool"}
+FEATURES: dict[str, Any] = {"country": "text", "new": "bool"}
+WITH_DEVICE: dict[str, Any] = {"device": ["phone", "desktop"], **FEATURES}
+"""For tests that need it: interpreted, a round takes the longer the more features there are."""
 LINKS = [f"l{k}" for k in range(8)]
 OPTIONS = ServiceOptions(seed=3, commit_every_ms=0.0)
 
@@ -157,7 +159,8 @@ def test_prices_of_a_visitor_add_up_over_their_segments(service: Service) -> Non
 def test_propensities_are_exact_given_the_visitor(
     service: Service, changes: dict[str, Any]
 ) -> None:
-    opened(service, {"device": {"phone": 0.5}, "new": {"True": 0.4}}, **changes)
+    floors = {"device": {"phone": 0.5}, "new": {"True": 0.4}}
+    opened(service, floors, features=WITH_DEVICE, **changes)
     now_us, _ = visit(service, 200, T0)
     devices = ["phone", "desktop", None]
     pages = [
@@ -218,13 +221,14 @@ def test_floors_may_come_change_and_go_without_learning_anew(service: Service) -
 
 
 def test_a_word_without_a_place_left_is_learned_from_the_rows(service: Service) -> None:
-    opened(service, {})
+    only_country = {"country": "text"}
+    opened(service, {}, features=only_country)
     for k in range(MAX_WORDS * 60):
         word = {"country": f"c{k % MAX_WORDS}"}
         service.decider.decide("home", T0 + k, visitor=word)
     service.learner.learn(T0 + 100 * SECOND_US)
     assert len(learned_of(service).words["country"]) == MAX_WORDS
-    opened(service, {"country": {"DE": 0.5}}, T0 + 101 * SECOND_US)
+    opened(service, {"country": {"DE": 0.5}}, T0 + 101 * SECOND_US, features=only_country)
     service.learner.learn(T0 + 102 * SECOND_US)
     words = learned_of(service).words["country"]
     assert words[0] == "DE"
@@ -288,7 +292,7 @@ def test_floors_that_cannot_be_are_refused(
     service: Service, segment_floors: Any, message: str
 ) -> None:
     with pytest.raises(InvalidInput, match=message) as refused:
-        opened(service, segment_floors)
+        opened(service, segment_floors, features=WITH_DEVICE)
     assert refused.value.argument == "segment_floors"
 
 

@@ -29,12 +29,9 @@ from tests.service.conftest import OpenService
 from tests.service.rows import T0, arrays_of, link, pool
 from tests.stores.store_rows import reads
 
-FEATURES: dict[str, Any] = {
-    "device": ["phone", "desktop"],
-    "country": "text",
-    "returning": "bool",
-    "days": [1, 7, 30],
-}
+FEATURES: dict[str, Any] = {"device": ["phone", "desktop"], "country": "text", "returning": "bool"}
+DAYS: dict[str, Any] = {"days": [1, 7, 30]}
+"""One more, where nothing is learned: interpreted, a round takes the longer the more there are."""
 LINKS = [f"l{k}" for k in range(8)]
 SHORT = {"click_window_s": 60, "revenue_window_s": 60, "policy_settings": {}}
 
@@ -51,10 +48,10 @@ def opened(service: Service, **changes: Any) -> Service:
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
-    """Return a store in which 600 visitors were learned, and when all had settled."""
+    """Return a store in which 400 visitors were learned, and when all had settled."""
     path = tmp_path_factory.mktemp("trained") / "store.db"
     service = Service(SqliteStore(path), ServiceOptions(seed=1, commit_every_ms=0.0))
-    now_us = visit(opened(service, explore=0.1, holdout=0.1), 600, T0)
+    now_us = visit(opened(service, explore=0.1, holdout=0.1), 400, T0)
     service.flush().result()
     service.close()
     return path, now_us
@@ -103,7 +100,7 @@ def links_for(service: Service, said: dict[str, Any], now_us: int, n_pages: int 
 
 
 def test_a_visitor_is_stored_as_the_values_they_fall_into(service: Service) -> None:
-    opened(service)
+    opened(service, features=FEATURES | DAYS)
     page = service.decider.decide(
         "home", T0, visitor={"device": "phone", "country": "DE", "returning": True, "days": 9}
     )
@@ -118,33 +115,28 @@ def test_a_visitor_is_stored_as_the_values_they_fall_into(service: Service) -> N
         "home", T0, visitor={"device": "toaster", "days": None, "country": ""}
     )
     assert nobody.visitor == {}
-    assert nobody.segment == dict.fromkeys(FEATURES, "(not known)")
+    assert nobody.segment == dict.fromkeys(FEATURES | DAYS, "(not known)")
     assert service.decider.decide("home", T0).segment == nobody.segment
     service.flush().result()
     assert service.reporter.decision(page.decision_id).decision.visitor == page.visitor
     assert service.reporter.decision(page.decision_id).decision.segment == page.segment
 
 
-@pytest.mark.parametrize(
-    ("said", "message"),
-    [
+def test_what_was_not_declared_is_refused(service: Service) -> None:
+    opened(service, features=FEATURES | DAYS)
+    service.decider.decide("home", T0, visitor={"returning": True, "days": 1.0})
+    refusals: list[tuple[dict[str, Any], str]] = [
         ({"browser": "lynx"}, r"declared features only \(country, days, device, returning\)"),
         ({"device": 1}, "a word or None, got 1"),
         ({"country": True}, "a word or None"),
         ({"returning": 1}, "True, False or None"),
         ({"days": "many"}, "a number or None"),
         ({"days": ["x"]}, "a number or None"),
-    ],
-)
-def test_what_was_not_declared_is_refused(
-    service: Service, said: dict[str, Any], message: str
-) -> None:
-    opened(service)
-    service.decider.decide("home", T0, visitor={"returning": True, "days": 1.0})
-    for _ in range(2):
+    ]
+    for said, message in 2 * refusals:
         with pytest.raises(InvalidInput, match=message) as refused:
             service.decider.decide("home", T0, visitor=said)
-        assert refused.value.argument == "visitor"
+        assert refused.value.argument == "visitor", said
 
 
 def test_a_pool_without_features_takes_no_visitor(service: Service) -> None:
@@ -270,13 +262,14 @@ def test_the_price_of_the_floor_is_that_of_the_kinds_who_came(
     )
     assert floors[-1] == pytest.approx(most)
     assert told.points[0].revenue == pytest.approx(best)
-    # Two links at 0.5 clicks and 0.4 a click; 240 views of each make a standard error of 0.013.
-    assert best == pytest.approx(0.4, abs=0.07)
+    # Two links at 0.5 clicks and 0.4 a click; 150 views of each make a standard error of 0.016.
+    assert best == pytest.approx(0.4, abs=0.08)
     assert 0.5 * best < told.expected_revenue < best
 
 
 def test_clicks_owed_for_a_while_are_no_cost_of_the_floor(service: Service) -> None:
-    now_us = visit(opened(service, click_floor=0.3), 300, T0)
+    features = {name: FEATURES[name] for name in ("device", "country")}
+    now_us = visit(opened(service, click_floor=0.3, features=features), 200, T0)
     for k in range(200):  # more than the surplus of before covers
         said = {"device": ("phone", "desktop")[k % 2], "country": "ABBA"[k % 4]}
         service.decider.decide("home", now_us + k, visitor=said)
@@ -318,7 +311,7 @@ def test_a_policy_that_ignores_visitors_shows_everybody_the_same(service: Servic
 
 
 def test_words_that_are_seen_often_get_a_place_where_views_settle(service: Service) -> None:
-    opened(service)
+    opened(service, features={"country": "text"})
     for k in range(300):
         service.decider.decide("home", T0 + k, visitor={"country": "DE" if k % 3 else f"x{k}"})
     assert service.decider.decide("home", T0 + 400, visitor={"country": "DE"}).segment[
@@ -332,7 +325,7 @@ def test_words_that_are_seen_often_get_a_place_where_views_settle(service: Servi
 
 
 def test_no_flood_of_values_makes_anything_grow(service: Service) -> None:
-    opened(service)
+    opened(service, features=FEATURES | DAYS)
     known_visitors = service.decider.installed("home").known_visitors
     for k in range(20_000):
         known_visitors.know({"country": f"c{k}", "days": k / 7})
@@ -349,7 +342,7 @@ def test_no_flood_of_values_makes_anything_grow(service: Service) -> None:
 
 
 def test_words_that_mean_something_else_are_no_words(service: Service) -> None:
-    opened(service)
+    opened(service, features={"country": "text"})
     words = ["(rare)", "(not known)", "\x00\x1b[2J", "\u200b"]
     for k in range(400):
         service.decider.decide("home", T0 + k, visitor={"country": words[k % 4]})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from bisect import bisect_right
 from collections.abc import Iterable
 from typing import Any
@@ -113,6 +114,17 @@ def visits(
     return views
 
 
+@functools.cache
+def usual_visits() -> list[View]:
+    return visits(6_000, 20.0, {"l1": 10.0, "l2": 10.0})
+
+
+@functools.cache
+def after_usual_visits() -> EarlyFeedback:
+    """Return what is known while all windows are open; tests only read it."""
+    return watch(Rows(usual_visits()), 330)
+
+
 def test_outcomes_are_those_that_had_come_by_each_age() -> None:
     one = view(1, 0.0, {"l1": 2.0, "l2": 100.0}, {"l1": 20.0})
     came = outcomes_by_age(one, 6)
@@ -123,7 +135,7 @@ def test_outcomes_are_those_that_had_come_by_each_age() -> None:
 
 def test_shares_are_estimated_before_any_window_closes() -> None:
     """6,000 views with 0.6 clicks: each ratio is off by 0.02 at most, 5 standard errors of it."""
-    early = watch(Rows(visits(6_000, 20.0, {"l1": 10.0, "l2": 10.0})), 600)
+    early = watch(Rows(usual_visits()), 600)
     ages = np.array(AGES_S)
     expected = 1.0 - np.exp(-ages / 10.0)
     np.testing.assert_allclose(early.shares(CLICKS)[:6], expected[:6], atol=0.08)
@@ -132,8 +144,7 @@ def test_shares_are_estimated_before_any_window_closes() -> None:
 
 def test_open_views_count_as_what_has_come_of_them() -> None:
     """About 3,600 clicks: rates are off by 0.04 at most, 5 standard errors."""
-    early = watch(Rows(visits(6_000, 20.0, {"l1": 10.0, "l2": 10.0})), 330)
-    counts = early.counts(LINKS, 0)
+    counts = after_usual_visits().counts(LINKS, 0)
     rates = counts.sums[CLICKS] / counts.views[CLICKS]
     np.testing.assert_allclose(rates, [0.3, 0.3], atol=0.04)
     assert (counts.views[CLICKS] <= 6_000).all()
@@ -148,7 +159,7 @@ def test_a_flood_of_different_visitors_takes_bounded_memory(
     monkeypatch.setattr(early_feedback, "MAX_CELLS", 2_000)
     views = [
         replace(one, decision=replace(one.decision, visitor={"id": one.decision.decision_id}))
-        for one in visits(6_000, 20.0, {"l1": 10.0, "l2": 10.0})
+        for one in usual_visits()
     ]
     counts = watch(Rows(views), 330, has_kinds=True).counts(LINKS, 0)
     assert 0.0 < counts.views[CLICKS].sum() <= 2_000.0
@@ -169,7 +180,6 @@ def test_a_link_with_delays_of_its_own_has_its_own_shares() -> None:
 
 def test_bots_that_click_at_once_and_never_buy_bring_clicks_only() -> None:
     """A bot clicks the first link on every second page; about 3,600 clicks of people come, too."""
-    people = visits(6_000, 20.0, {"l1": 10.0, "l2": 10.0})
 
     def with_bot(number: int, one: View) -> View:
         issued_s = 0.5 + number / 20.0
@@ -177,8 +187,9 @@ def test_bots_that_click_at_once_and_never_buy_bring_clicks_only() -> None:
         others = [item for item in one.clicks if item.event.link_id != "l1"]
         return View(one.decision, (bot, *others), one.conversions) if number % 2 else one
 
-    visited = [with_bot(number, one) for number, one in enumerate(people)]
-    before, after = (watch(Rows(views), 330).counts(LINKS, 0) for views in (people, visited))
+    visited = [with_bot(number, one) for number, one in enumerate(usual_visits())]
+    before = after_usual_visits().counts(LINKS, 0)
+    after = watch(Rows(visited), 330).counts(LINKS, 0)
     rates = after.sums[CLICKS] / after.views[CLICKS]
     np.testing.assert_allclose(rates, [0.65, 0.3], atol=0.06)
     earned = [one.sums[REVENUE] / one.views[REVENUE] for one in (before, after)]
@@ -186,7 +197,7 @@ def test_bots_that_click_at_once_and_never_buy_bring_clicks_only() -> None:
 
 
 def test_links_of_the_same_delays_share_them() -> None:
-    early = watch(Rows(visits(4_000, 20.0, {"l1": 10.0, "l2": 10.0})), 300)
+    early = after_usual_visits()
     assert early.shares(CLICKS, "l1").tolist() == early.shares(CLICKS).tolist()
     assert early.shares(CLICKS, "never seen").tolist() == early.shares(CLICKS).tolist()
 
@@ -221,11 +232,10 @@ def test_views_before_a_reset_do_not_count() -> None:
 
 
 def test_after_a_start_open_views_are_read_again() -> None:
-    views = visits(4_000, 20.0, {"l1": 10.0, "l2": 10.0})
-    known = watch(Rows(views), 400).counts(LINKS, 0)
-    rows, started, watched = Rows(views), EarlyFeedback(), pool_of()
-    rows.now_us = seconds(400)
-    for at_s in range(400, 420):
+    known = after_usual_visits().counts(LINKS, 0)
+    rows, started, watched = Rows(usual_visits()), EarlyFeedback(), pool_of()
+    rows.now_us = seconds(330)
+    for at_s in range(330, 350):
         started.refresh(rows.read, watched, (), seconds(at_s))
     again = started.counts(LINKS, 0)
     np.testing.assert_allclose(again.views[CLICKS], known.views[CLICKS], rtol=0.15)
@@ -302,8 +312,8 @@ OF_PHONES = dict(zip(RATES, sorted(RATES.values(), reverse=True), strict=True))
 """Phones click on what others do not."""
 
 
-def visit_by_device(service: Service, n_views: int) -> None:
-    """Show pages to phones and desktops in turn, as `visit` does."""
+def visit_by_device(service: Service, n_views: int, learn_every: int = 10) -> None:
+    """Show pages to phones and desktops in turn, as `visit` does; learn after so many."""
     rng = np.random.default_rng(2)
     for number in range(n_views):
         now_us, is_phone = seconds(number / 10), number % 2 == 0
@@ -314,7 +324,7 @@ def visit_by_device(service: Service, n_views: int) -> None:
         if clicked:
             events = [click(one, page.decision_id) for one in clicked]
             service.committer.submit_events(events, now_us + 1).result()
-        if number % 10 == 9:
+        if number % learn_every == learn_every - 1:
             service.learner.learn(now_us + 2)
 
 
@@ -360,7 +370,7 @@ def test_of_too_many_kinds_of_visitors_those_with_most_views_are_learned(
 ) -> None:
     monkeypatch.setattr(version_pages, "MAX_CELLS", 6)  # one kind of visitor at the level of clicks
     service = opened(open_service(), features={"device": ["phone", "desktop"]})
-    visit_by_device(service, 150)
+    visit_by_device(service, 150, learn_every=50)
     run = service.publisher.runs["home"]
     fed = run._fed
     assert fed is not None
@@ -382,7 +392,7 @@ def test_words_of_callers_fill_no_memory(
 ) -> None:
     """Of many kinds of visitors only those with most views have counts of their own."""
     service = opened(open_service(), features={"device": ["phone", "desktop"]})
-    visit_by_device(service, 150)
+    visit_by_device(service, 150, learn_every=50)
     run = service.publisher.runs["home"]
     all_kinds = run.early.counts_by_kind(run.pool.active, 0)
     total = run.early.counts(run.pool.active, 0).views
