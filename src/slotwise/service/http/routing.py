@@ -54,6 +54,9 @@ _METHODS = "methods"
 _VALUE = "{}"
 _WHAT_IS_HERE = "the dashboard is at /, and /openapi.json lists all calls"
 _MAX_CALLERS = 10_000
+_MAX_FOUND = 1_000
+_OF_ONE_VISITOR = {"decision_id", "token"}
+"""Values of paths that occur once or twice, so that finding them again does not pay."""
 _NOT_STRUCTURAL = bytes(byte for byte in range(256) if byte not in b'[]{}"')
 _STEPS = bytes.maketrans(b'[{]}"', b"\x01\x01\xff\xff\x00")
 _QUOTES = bytes.maketrans(b'[{]}"', b"\x00\x00\x00\x00\x01")
@@ -179,6 +182,8 @@ class Router:
 
     def __init__(self, operations: Iterable[Operation[Any, Any]]) -> None:
         self._root: dict[str, Any] = {}
+        self._found: dict[tuple[str, str], tuple[Operation[Any, Any], Mapping[str, str]]] = {}
+        """What was found lately, by method and path: most requests are about a few pools."""
         for operation in operations:
             self._add(operation)
 
@@ -197,8 +202,19 @@ class Router:
             raise InvalidInput.of("operations", "one for each method and path", taken)
         methods[operation.method] = (operation, tuple(names))
 
-    def find(self, method: str, path: str) -> tuple[Operation[Any, Any], dict[str, str]]:
+    def find(self, method: str, path: str) -> tuple[Operation[Any, Any], Mapping[str, str]]:
         """Return the operation and the values in its path, or refuse with 404, 405 or 422."""
+        found = self._found.get((method, path))
+        if found is None:
+            operation, values = found = self._search(method, path)
+            # Values of another protocol are of any length.
+            if operation.protocol_errors is None and values.keys().isdisjoint(_OF_ONE_VISITOR):
+                if len(self._found) >= _MAX_FOUND:
+                    self._found.clear()
+                self._found[method, path] = found
+        return found
+
+    def _search(self, method: str, path: str) -> tuple[Operation[Any, Any], Mapping[str, str]]:
         node = self._root
         values = []
         for segment in path.split("/")[1:]:
