@@ -27,7 +27,7 @@ from slotwise.service.service import Service
 from tests.service.rows import T0, link, pool
 
 CLICK_WINDOW_S, REVENUE_WINDOW_S = 600, 1_200
-N_SETTLED, N_OPEN = 60, 30
+N_SETTLED, N_OPEN = 60, 20
 """Page views of each pool whose windows have closed, and whose windows are open."""
 TRAINED_US = T0 + 4_000 * SECOND_US
 """When the training ends."""

@@ -25,9 +25,10 @@ OPTIONS = ServiceOptions(seed=3, commit_every_ms=0.0)
 
 
 def opened(path: Path) -> Service:
-    """Return a service with a pool of the default policy, which has learned from 400 views."""
+    """Return a service with a pool of the default policy."""
     service = Service(SqliteStore(path / "store.db"), OPTIONS)
-    service.directory.put_pool(visitors_pool(policy="paced-bayes"), "test", T0).result()
+    features = {"device": ["phone", "desktop"], "country": "text"}
+    service.directory.put_pool(visitors_pool(features=features), "test", T0).result()
     service.directory.put_links("home", [link(one) for one in LINKS], "test", T0).result()
     return service
 

@@ -166,7 +166,7 @@ def test_links_are_shown_as_often_as_their_propensity_says(
     floor = (corners[-2] + corners[-1]) / 2
     changed = admin.patch(f"/v1/pools/{pool}", json={"policy": policy, "click_floor": floor})
     assert changed.status_code == 200, changed.text
-    n_pages = 3000
+    n_pages = 1_500
     shown: Counter[str] = Counter()
     expected: dict[str, float] = {}
     versions = set()

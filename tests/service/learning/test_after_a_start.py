@@ -17,7 +17,7 @@ from slotwise.service.service import Service
 from tests.service.conftest import OpenService
 from tests.service.rows import T0, link, pool
 
-N_VIEWS = 1_600
+N_VIEWS = 1_400
 """More than one fold reads of open views."""
 END_US = T0 + N_VIEWS * SECOND_US // 10
 FEATURES = {"device": ["phone", "desktop"]}
@@ -44,7 +44,7 @@ def opened(service: Service, features: dict[str, Any]) -> Service:
                 )
         if k % 100 == 99:
             service.learner.learn(now_us + 2)
-    for second in range(30):
+    for second in range(10):
         service.learner.learn(END_US + second * SECOND_US)
     service.flush().result()
     return service
@@ -72,7 +72,7 @@ def test_best_links_are_shown_while_open_views_are_read(
     service.close()
     service = open_service()
     np.testing.assert_allclose(shares(service, features), before, atol=1e-6)
-    now_us = END_US + 31 * SECOND_US
+    now_us = END_US + 11 * SECOND_US
     service.directory.put_links("home", [link("new")], "test", now_us).result()
     assert min(shares(service, features)) > 0.9
     n_behind = 0

@@ -87,7 +87,7 @@ def test_a_queue_keeps_the_floor_though_clicks_come_late(
     expected = []
     for number in range(2_400):
         now_us = after(number / 10)
-        if number % 40 == 0:
+        if number % 80 == 0:
             service.learner.learn(now_us)
         decision = service.decider.decide("home", now_us)
         shown = [int(one.link_id[1:]) for one in decision.shown]
@@ -117,7 +117,8 @@ def test_open_views_are_known_again_after_a_restart(open_service: OpenService) -
     service.directory.put_pool(settings, "test", T0).result()
     service.directory.put_links("home", [link(f"l{k}") for k in range(7)], "test", T0).result()
     for second in range(60):
-        service.learner.learn(after(second))
+        if second % 2 == 0:
+            service.learner.learn(after(second))
         service.decider.decide("home", after(second) + 1)
     service.flush().result()
     service.learner.learn(after(60))

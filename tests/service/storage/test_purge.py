@@ -153,8 +153,8 @@ def test_rows_of_years_go_and_leave_what_was_learned(tmp_path: Path) -> None:
         service.directory.put_links(
             "home", [link(f"l{k}") for k in range(1, 6)], "test", T0
         ).result()
-        for number in range(26):
-            now_us = seconds(number * 21 * DAY)
+        for number in range(13):
+            now_us = seconds(number * 42 * DAY)
             events = []
             for k in range(3):
                 shown = ShownLink(link_id=f"l{1 + (number + k) % 5}", position=1, propensity=0.4)
@@ -165,15 +165,15 @@ def test_rows_of_years_go_and_leave_what_was_learned(tmp_path: Path) -> None:
                 events += [click(shown.link_id, page.decision_id)] * (k == 0)
             events += [click("l1", f"nobody-{number}")]  # waits for a page that never comes
             service.committer.submit_events(events, now_us + 100).result()
-            service.learner.learn(seconds(number * 21 * DAY + 2 * DAY))
-            if number == 13:
+            service.learner.learn(seconds(number * 42 * DAY + 2 * DAY))
+            if number == 6:
                 service.close()
                 service = Service(SqliteStore(path), options)
-        n_left = {0: 3 * 26, 30: 3 * 2}[retention_days]
+        n_left = {0: 3 * 13, 30: 3}[retention_days]
         assert n_views(service) == n_left
         assert verify(service.store).mismatches == ()
         n_waiting = reads(service.store).n_quarantined()
-        assert (n_waiting == 26) if not retention_days else (n_waiting <= 3)
+        assert (n_waiting == 13) if not retention_days else (n_waiting <= 3)
         found = reads(service.store).counters("home")
         learned.append((arrays_of(service), found.links, found.pages))
         # Another policy learns from the rows that are left, and from the counters.
