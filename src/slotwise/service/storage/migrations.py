@@ -7,6 +7,9 @@ that file. Used by `postgresql` and `sqlite`.
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+
 from sqlalchemy import (
     Column,
     Connection,
@@ -19,10 +22,17 @@ from sqlalchemy import (
     inspect,
     text,
 )
+from sqlalchemy.schema import CreateIndex, CreateTable
 
 from slotwise.errors import UnsupportedState
 from slotwise.service.storage.schema import OLDEST_SCHEMA, SCHEMA_VERSION, Id, metadata
 
+_VERSIONS = Table(
+    "alembic_version",
+    MetaData(),
+    Column("version_num", String(32), nullable=False),
+    PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
+)
 FIRST_UPGRADED = "v0013"
 """The oldest schema that is upgraded; earlier ones were never released."""
 STEPS = {
@@ -93,16 +103,26 @@ def upgrade(connection: Connection) -> None:
 
 def _create(connection: Connection) -> None:
     """Create the tables in an empty database, and the table with the version."""
-    metadata.create_all(connection)
+    present = set(inspect(connection).get_table_names())
+    make_dialect: Callable[[], Dialect] = type(connection.dialect)
+    for table, statements in _statements_of_tables(make_dialect):
+        for statement in statements if table not in present else ():
+            connection.exec_driver_sql(statement)
     connection.execute(text("INSERT INTO store_clock VALUES (1, 0, 0, 0, 0, '', '')"))
-    versions = Table(
-        "alembic_version",
-        MetaData(),
-        Column("version_num", String(32), nullable=False),
-        PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
-    )
-    versions.create(connection)
-    connection.execute(versions.insert().values(version_num=SCHEMA_VERSION))
+    connection.execute(_VERSIONS.insert().values(version_num=SCHEMA_VERSION))
+
+
+@functools.cache
+def _statements_of_tables(
+    make_dialect: Callable[[], Dialect],
+) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return the names of all tables with what creates them and their indexes, in order."""
+    dialect, found = make_dialect(), []
+    for table in (*metadata.sorted_tables, _VERSIONS):
+        indexes = sorted(table.indexes, key=lambda index: str(index.name))
+        parts: list[CreateTable | CreateIndex] = [CreateTable(table), *map(CreateIndex, indexes)]
+        found.append((table.name, tuple(str(part.compile(dialect=dialect)) for part in parts)))
+    return tuple(found)
 
 
 def _migrate(connection: Connection, version: str) -> None:
