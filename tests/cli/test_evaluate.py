@@ -15,7 +15,7 @@ from tests.evaluation.logs import random_log, write
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("log")
-    return write(folder / "log.parquet", random_log(seed=3, n_pages=800))
+    return write(folder / "log.parquet", random_log(seed=3, n_pages=500))
 
 
 def said(capsys: pytest.CaptureFixture[str], *words: str | Path) -> str:

@@ -402,7 +402,7 @@ def test_another_floor_is_judged_by_the_pages_shown_under_it(open_service: OpenS
         pool(policy="uniform", policy_settings={}, click_floor=0.1), "t", T0
     ).result()
     service.directory.put_links("home", [link(f"l{k}") for k in range(1, 6)], "t", T0).result()
-    visit(service, random.Random(2), 3_000)
+    visit(service, random.Random(2), 1_500)
     service.learner.learn(FAR)
     assert service.reporter.stats("home").floor.status == "met"
     service.close()
@@ -411,7 +411,7 @@ def test_another_floor_is_judged_by_the_pages_shown_under_it(open_service: OpenS
     changed = pool(policy="uniform", policy_settings={}, click_floor=0.2)
     service.directory.put_pool(changed, "t", FAR + 1).result()
     assert service.reporter.stats("home").floor.status == "learning"
-    visit(service, random.Random(3), 3_000, start_us=FAR + 2)
+    visit(service, random.Random(3), 1_500, start_us=FAR + 2)
     service.learner.learn(FAR + FAR - T0)
     assert service.reporter.stats("home").floor.status == "met"
 
