@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from slotwise.policies import (
     CUCB,
+    NOBODY,
     POLICIES,
     ConUCB,
     FixedMix,
@@ -56,6 +57,13 @@ class TestRegistry(PolicyContract):
         without = dataclasses.replace(FLOOR, click_floor=0.0, floors={})
         asked, free = (self.clicks_at_known_rates(one) for one in (FLOOR, without))
         assert asked > 1.15 * free
+
+
+def test_the_contract_leaves_the_visitor_of_all_policies_as_it_is() -> None:
+    """An array that cannot be written to is of another type, for which all is compiled again."""
+    contract = TestConUCBWithNarrowBounds()
+    assert contract.played(PROBLEM).pages[0].visitor is NOBODY
+    assert NOBODY.flags.writeable
 
 
 class TestConUCBWithNarrowBounds(PolicyContract):

@@ -208,7 +208,8 @@ class PolicyPlay:
             known = {name: array.copy() for name, array in player.knowledge().arrays.items()}
             totals = (counts.views.copy(), counts.sums.copy())
             found = Played(tuple(pages), known, *totals, self.choose(player, seed=1))
-            for array in (*(part for page in pages for part in page), *known.values(), *found[2:]):
+            played = (part for page in pages for part in page if part is not page.visitor)
+            for array in (*played, *known.values(), *found[2:]):
                 array.flags.writeable = False
             self._played[key] = policy, found  # the policy stays alive, and with it its address
             if len(self._played) > N_PLAYED:
