@@ -28,7 +28,9 @@ from slotwise.simulation.engine import TOTAL, play_run
 from tests.reference.floor_price import PriceTwin
 from tests.reference.pool_fit import SaleSizes, likeliest_mean, mean_of_links, trials_of
 
-CHOOSE = switching(PacedBayes.choose)
+pytestmark = pytest.mark.compiled  # the forms of the code that a selector runs
+
+CHOOSE: Any = switching(PacedBayes.choose)  # without chance: no generator, as in a selector
 LEARN = switching(PacedBayes.learn)
 
 
@@ -168,7 +170,7 @@ def play(state: object, n_rounds: int, scale: float = 1.0, delay: int = 0) -> li
     pages, waiting = [], []
     shown, probabilities, ones = np.zeros(3, np.int64), np.zeros(3), np.ones(3)
     for _ in range(n_rounds):
-        CHOOSE(state, NOBODY, rng)
+        CHOOSE(state, NOBODY, None)
         draw_page(state.mix, rng, shown, probabilities)  # type: ignore[attr-defined]
         pages.append(sorted(shown.tolist()))
         clicks = (visitors.random(3) < rates[shown]).astype(float)
@@ -191,7 +193,7 @@ def test_scores_are_those_of_the_formula(delay: int) -> None:
     shown, probabilities, ones = np.zeros(3, np.int64), np.zeros(3), np.ones(3)
     waiting: list[tuple[np.ndarray, np.ndarray]] = []
     for t in range(600):
-        CHOOSE(state, NOBODY, rng)
+        CHOOSE(state, NOBODY, None)
         expected = [twin.score(link) for link in range(10)]
         np.testing.assert_allclose(state.score, expected, rtol=1e-10)
         assert dense_probabilities(state.mix).sum() == pytest.approx(3)
@@ -260,7 +262,6 @@ def test_links_that_never_sell_do_not_lower_what_others_are_expected_to_earn(sol
     assert prior_mean(state.pool, 1) == pytest.approx(expected, rel=0.02)
 
 
-@pytest.mark.compiled
 def test_an_expensive_floor_is_kept() -> None:
     # Links that are clicked earn nothing: a click costs about half of what a page earns.
     clicks = np.concatenate([np.full(20, 0.05), np.full(20, 0.5)])
@@ -271,7 +272,6 @@ def test_an_expensive_floor_is_kept() -> None:
     assert results.final("paced-bayes", "shortfall").mean() < 20
 
 
-@pytest.mark.compiled
 def test_the_one_link_that_keeps_the_floor_is_found_though_others_are_alike() -> None:
     # One slot, one link of 114 above the floor, and the next ten of nearly equal rates: 16 of
     # these 48 runs gave the link up for good while the lead of the best link bounded its trials.
@@ -293,7 +293,7 @@ def test_links_that_have_changed_are_learned_again() -> None:
     clicks_come(state, 1.0, 2_000)
     clicks_come(state, 0.2, 300)
     assert state.evidence.views[0, 0] < 0.1 * 2_000 + 300
-    CHOOSE(state, NOBODY, np.random.default_rng(1))
+    CHOOSE(state, NOBODY, None)
     assert state.posterior.mean[0, 0] < 0.2
     assert state.evidence.rounds[0] == 2_300
 
@@ -315,7 +315,7 @@ def test_a_common_fall_scales_what_was_counted_and_a_rise_undoes_it() -> None:
     change = state.change
     assert math.exp(change.drift[LOG_FACTOR]) == pytest.approx(0.82, abs=0.04)
     assert state.evidence.views[0, :2].tolist() == [8_000.0] * 2  # no link lost its place
-    CHOOSE(state, NOBODY, np.random.default_rng(1))
+    CHOOSE(state, NOBODY, None)
     assert state.posterior.mean[0, 0] == pytest.approx(0.4, abs=0.03)
     restored: Any = policy.restore(problem, policy.knowledge(state))
     np.testing.assert_array_equal(restored.change.drift, change.drift)
@@ -344,7 +344,6 @@ def shortfall_of_halves(
     return float(np.mean(missing))
 
 
-@pytest.mark.compiled
 def test_a_floor_is_kept_when_all_click_rates_fall_by_a_fifth() -> None:
     pool = ads_recipe(41)
     floor = 0.95 * 0.8 * pool.most_clicks
@@ -363,7 +362,6 @@ def test_counts_from_elsewhere_are_no_change() -> None:
     assert state.evidence.views[0].tolist() == [100_000.0] * 4
 
 
-@pytest.mark.compiled
 def test_floors_are_kept_although_links_swap() -> None:
     case = next(case for case in build_suite().cases if case.name == "swapped")
     rates = case.links.world(1).stations
@@ -381,7 +379,7 @@ def test_a_surplus_is_spent_and_only_part_of_it_remembered() -> None:
     for _ in range(100):
         LEARN(state, NOBODY, 0, LinkFeedback(links, NO_SLOTS, ones, ones, ones))
     assert state.floors.owed[0] == pytest.approx(-4 * math.sqrt(0.5 * 100))
-    CHOOSE(state, NOBODY, np.random.default_rng(1))
+    CHOOSE(state, NOBODY, None)
     assert state.floors.worth[0] == 0.0  # clicks cost nothing while the surplus lasts
 
 
@@ -432,7 +430,7 @@ def test_several_floors_are_kept() -> None:
     shown, probabilities, ones = np.zeros(2, np.int64), np.zeros(2), np.ones(2)
     brought = np.zeros(3)
     for _ in range(2_000):
-        CHOOSE(state, NOBODY, rng)
+        CHOOSE(state, NOBODY, None)
         draw_page(state.mix, rng, shown, probabilities)
         outcome = ones.copy()
         for level in range(3):
@@ -465,7 +463,7 @@ def widths_after(n_rounds: int, horizon: int | None) -> list[float]:
                 level,
                 LinkFeedback(shown, NO_SLOTS, np.ones(2), np.ones(2), outcomes),
             )
-    CHOOSE(state, NOBODY, np.random.default_rng(1))
+    CHOOSE(state, NOBODY, None)
     widths: list[float] = state.posterior.width.tolist()
     return widths
 

@@ -21,6 +21,7 @@ from slotwise.selection.mix import N_TIED, dense_probabilities
 LEVELS = ("click", "cart", "order", "revenue")
 
 POLICIES = [PacedBayes()]
+"""They choose without chance: no generator, as in a selector, whose compiled code is shared."""
 
 
 def one_round(policy: Any, state: Any, rates: Any, rng: np.random.Generator, n_slots: int) -> None:
@@ -45,15 +46,15 @@ def test_pages_from_the_group_are_those_of_listing_all_ties(policy: Any) -> None
     n_from_group = 0
     for round_number in range(500):
         had_group = state.group.size[0] > 0
-        switching(type(policy).choose)(state, NOBODY, rng)
+        switching(type(policy).choose)(state, NOBODY, None)
         n_from_group += had_group and state.mix.sizes[N_TIED] > 0
         if round_number % 5 == 0:
             fresh = policy.restore(problem, policy.knowledge(state))
-            switching(type(policy).choose)(fresh, NOBODY, rng)
+            switching(type(policy).choose)(fresh, NOBODY, None)
             expected = dense_probabilities(fresh.mix)
             assert dense_probabilities(state.mix) == pytest.approx(expected, abs=1e-12)
             again = dense_probabilities(state.mix)
-            switching(type(policy).choose)(state, NOBODY, rng)
+            switching(type(policy).choose)(state, NOBODY, None)
             assert np.array_equal(dense_probabilities(state.mix), again)
         one_round(policy, state, rates, rng, problem.n_slots)
     assert n_from_group > 250
@@ -68,7 +69,7 @@ def test_most_pages_of_a_large_pool_are_found_without_scoring_all_links() -> Non
     state = policy.start(problem)
     n_by_last_scores = 0
     for _ in range(400):
-        switching(type(policy).choose)(state, NOBODY, rng)
+        switching(type(policy).choose)(state, NOBODY, None)
         worth, shown = state.floors.worth.copy(), np.flatnonzero(dense_probabilities(state.mix))
         n_by_last_scores += not np.array_equal(state.scored_at, worth)
         scores = np.zeros(problem.n_links)
@@ -113,16 +114,15 @@ def test_a_worth_that_was_nothing_has_grown_without_limit() -> None:
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
 def test_links_with_other_feedback_leave_the_group(policy: Any) -> None:
     problem = Problem(LEAST_POOL, 10)
-    rng = np.random.default_rng(6)
     state = policy.start(problem)
-    switching(type(policy).choose)(state, NOBODY, rng)
+    switching(type(policy).choose)(state, NOBODY, None)
     assert state.group.size[0] == problem.n_links
     links = np.array([3, 700, problem.n_links - 1])
     for level in range(2):
         switching(type(policy).learn)(
             state, NOBODY, level, LinkFeedback(links, NO_SLOTS, np.ones(3), np.ones(3), np.zeros(3))
         )
-    switching(type(policy).choose)(state, NOBODY, rng)
+    switching(type(policy).choose)(state, NOBODY, None)
     probabilities = dense_probabilities(state.mix)
     assert probabilities[links].tolist() == [0.0, 0.0, 0.0]
     assert np.delete(probabilities, links) == pytest.approx(10 / (problem.n_links - 3))
