@@ -206,6 +206,7 @@ def test_a_log_is_a_folder(tmp_path: Path) -> None:
         Selector(["a", "b"], 1).log_to(tmp_path / "other", max_waiting=0)
 
 
+@pytest.mark.compiled
 def test_the_log_has_visitors_and_further_levels(tmp_path: Path) -> None:
     """A mix by segment, read from a file, gives each segment its own page."""
     selector = Selector(

@@ -17,6 +17,8 @@ from slotwise.problem import Problem
 from slotwise.selector import KnownCounts, start_from_counts
 from tests.unnamed_features import features_of
 
+pytestmark = pytest.mark.compiled  # with features, as `test_slots` compiles it
+
 LINKS = [f"link {k}" for k in range(8)]
 FEATURES = {"country": str, "new": bool, "days": (1, 7)}
 
