@@ -12,6 +12,8 @@ from slotwise.errors import InvalidInput, MissingData
 from slotwise.evaluation import BestMix, EvaluationSettings, LinkMix, evaluate, read_mix
 from tests.evaluation.logs import as_file, random_log
 
+pytestmark = pytest.mark.compiled
+
 
 def test_a_mix_is_read_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "mine.csv"

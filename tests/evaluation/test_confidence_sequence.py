@@ -17,6 +17,8 @@ from slotwise.evaluation.confidence_sequence import (
 )
 from tests.reference.evaluation import lower_total
 
+pytestmark = pytest.mark.compiled
+
 Floats = NDArray[np.float64]
 
 
@@ -70,7 +72,6 @@ def test_weights_sum_to_one_and_bets_can_lose_no_more_than_they_have() -> None:
     assert np.isfinite(followed(huge).evidence).all()
 
 
-@pytest.mark.compiled
 @pytest.mark.parametrize("peak", [20.0, np.inf])
 def test_bounds_hold_at_all_lengths_at_once(peak: float) -> None:
     """Rare links with weight 20, drifting rates, looked at after every 50 pages.

@@ -20,6 +20,8 @@ from slotwise.evaluation import (
 )
 from tests.evaluation.logs import as_file, random_log
 
+pytestmark = pytest.mark.compiled  # many pages: interpreted they take eight times as long
+
 
 def one_slot_log(
     links: list[str], chances: list[float], clicked: list[bool], **more: list[Any]
