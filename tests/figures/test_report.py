@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -10,7 +11,13 @@ from pathlib import Path
 import pytest
 
 from slotwise.errors import InvalidInput
-from slotwise.figures import Pictures, WrittenReport, paper_report as report_module, write_report
+from slotwise.figures import (
+    Pictures,
+    WrittenReport,
+    canvas,
+    paper_report as report_module,
+    write_report,
+)
 from slotwise.figures.style import measured
 from tests.simulation.synthetic import BEHAVIOURS, make_results, make_sweep
 
@@ -47,6 +54,14 @@ class Outline(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _small_pictures() -> Iterator[None]:
+    """Draw a tenth of the pixels; `test_figures` draws all of them."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(canvas, "PNG_DOTS_PER_INCH", 50)
+        yield
 
 
 @pytest.fixture(scope="module")
