@@ -112,14 +112,14 @@ def test_widths_take_a_logarithm_that_is_right_to_a_percent(ratio: float) -> Non
     assert log(ratio) == pytest.approx(np.log(ratio), rel=0.01)
 
 
-CHOOSE = switching(PacedBayes.choose)
+CHOOSE: Any = switching(PacedBayes.choose)  # without chance: no generator, as in a selector
 LEARN = switching(PacedBayes.learn)
 
 
 def served(state: Any, visitor: Any, rng: np.random.Generator) -> tuple[Any, Any]:
     """Show a page to a visitor; return its links and their probabilities."""
     shown, chances = np.zeros(2, np.int64), np.zeros(2)
-    CHOOSE(state, visitor, rng)
+    CHOOSE(state, visitor, None)
     draw_page(state.mix, rng, shown, chances)
     return shown, chances
 
@@ -186,7 +186,7 @@ def played(n_rounds: int = 400, size: float = 1.0, state: Any = None) -> Any:
 def pages(state: Any) -> list[list[float]]:
     found = []
     for visitor in [*EVERYBODY, NOBODY]:
-        CHOOSE(state, visitor, np.random.default_rng(0))
+        CHOOSE(state, visitor, None)
         found.append(dense_probabilities(state.mix).tolist())
     return found
 
@@ -194,7 +194,7 @@ def pages(state: Any) -> list[list[float]]:
 def test_only_levels_with_news_are_solved_again() -> None:
     state = played(20)
     state.pool.clock[:] = 1e9  # no fit is due
-    CHOOSE(state, EVERYBODY[0], np.random.default_rng(0))
+    CHOOSE(state, EVERYBODY[0], None)
     page = (np.array([1, 4]), NO_SLOTS, np.ones(2), np.ones(2))
     for clicked, stale_sales in (([0.0, 0.0], []), ([0.0, 1.0], [4])):
         LEARN(state, EVERYBODY[0], 0, LinkFeedback(*page, np.array(clicked)))
@@ -234,19 +234,21 @@ def test_what_was_learned_goes_on_in_its_own_layout(policy: PacedBayes) -> None:
     assert moved.visitors.layout.has_pairs == state.visitors.layout.has_pairs
 
 
+@pytest.mark.compiled
 def test_visitors_get_pages_of_their_own_and_asking_teaches_nothing() -> None:
     state = played()
     before = PacedBayes().knowledge(state)
     first = pages(state)
     assert first == pages(state)
     for visitor, own, other in ((EVERYBODY[0], 0, 1), (EVERYBODY[3], 1, 0)):
-        CHOOSE(state, visitor, np.random.default_rng(0))
+        CHOOSE(state, visitor, None)
         assert state.score[own] > state.score[other]
     assert all(sum(page) == pytest.approx(2.0) for page in first)
     for name, array in PacedBayes().knowledge(state).items():
         assert np.array_equal(array, before[name]), name
 
 
+@pytest.mark.compiled
 def test_what_is_known_survives_saving_and_goes_on_alike() -> None:
     policy, state = PacedBayes(), played()
     loaded: Any = policy.restore(PROBLEM, policy.knowledge(state))
@@ -257,6 +259,7 @@ def test_what_is_known_survives_saving_and_goes_on_alike() -> None:
         assert np.array_equal(array, policy.knowledge(state)[name]), name
 
 
+@pytest.mark.compiled
 def test_links_join_and_leave_without_touching_what_is_known_of_the_others() -> None:
     policy, state = PacedBayes(), played()
     kept = np.array([5, 0, -1, 3, 1], np.int64)
@@ -272,6 +275,7 @@ def test_links_join_and_leave_without_touching_what_is_known_of_the_others() -> 
     assert all(sum(page) == pytest.approx(2.0) for page in pages(moved))
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("size", [0.1, 0.01])
 def test_revenue_in_another_currency_gives_the_same_pages(size: float) -> None:
     """Where every link has sold: before, the limit of revenue says what a sale may be."""
@@ -316,7 +320,7 @@ def test_many_views_at_once_lead_to_the_rate_that_they_had(rate: float) -> None:
     link, n_views = np.array([2]), np.array([20_000.0])
     feedback = LinkFeedback(link, NO_SLOTS, np.ones(1), n_views, rate * n_views)
     LEARN(state, EVERYBODY[1], 0, feedback)
-    CHOOSE(state, EVERYBODY[1], np.random.default_rng(1))
+    CHOOSE(state, EVERYBODY[1], None)
     assert state.posterior.mean[0, 2] == pytest.approx(rate, rel=0.1)
 
 
@@ -367,6 +371,7 @@ def variance_by_views_of_all_links(effect: float, seed: int) -> float:
     return float(state.visitors.variance[0, 1:].max())
 
 
+@pytest.mark.compiled
 def test_features_are_found_to_matter_or_not() -> None:
     """The first guess is 0.015 for each of two features. Seeded."""
     assert variance_by_views_of_all_links(effect=0.0, seed=4) < 0.01
@@ -390,7 +395,7 @@ def test_a_rare_value_leaves_exploration_to_what_all_visitors_saw() -> None:
     page = (np.array([0, 1]), NO_SLOTS, np.ones(2), np.ones(2), np.zeros(2))
     for _ in range(300):
         LEARN(state, common, 0, LinkFeedback(*page))
-    CHOOSE(state, rare, np.random.default_rng(1))
+    CHOOSE(state, rare, None)
     everybody = 0.6 * log(1 + 301 * 2 / 6)
     assert state.posterior.width[2:] == pytest.approx(everybody, rel=1e-5)
     seldom_due = 300 / (300 / 301 + 1) ** 5
@@ -412,6 +417,7 @@ def dense(problem: Problem, entries: Any) -> Any:
     return matrix
 
 
+@pytest.mark.compiled
 def test_merged_values_are_one_column_of_the_regression() -> None:
     """With M the map of parameters, J becomes M J M' and the tilt M tilt."""
     problem = Problem(6, 2, features=features_of((5, 3, 2)))
@@ -458,6 +464,7 @@ def taught(form: Policy, problem: Problem, visitors: list[list[int]], rates: lis
     return state
 
 
+@pytest.mark.compiled
 def test_a_segment_whose_clicks_fail_to_come_is_forgotten_and_no_other() -> None:
     """600 of 640 expected clicks are missing: at 30 and 1 % of those so far, 9/10 is forgotten."""
     problem = Problem(4, 4, features=features_of((3,)))
@@ -487,6 +494,7 @@ def _logit(state: Any, value: int) -> float:
     return float(mean_logit(evidence, np.array([value]), regression.solution))
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("form", [PacedBayes(), Wide()])
 def test_with_several_features_all_is_forgotten_where_clicks_fail_to_come(form: Policy) -> None:
     problem = Problem(4, 4, features=features_of((2, 2)))
@@ -513,6 +521,7 @@ def test_floors_are_kept_where_a_large_segment_changes_its_taste(seed: int) -> N
     assert np.maximum(0.0, missing).mean() < 74.0
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("first", [True, False])
 def test_clicks_that_come_one_at_a_time_are_not_missing(first: bool) -> None:
     """`first` says that a page without clicks is reported at once, and its clicks later."""
