@@ -11,7 +11,7 @@ from slotwise.compile import switching
 from slotwise.environments import BernoulliLinks
 from slotwise.environments.datasets import load_dataset
 from slotwise.policies import LinkFeedback, Policy
-from slotwise.policies.policy import NO_SLOTS
+from slotwise.policies.policy import NO_SLOTS, rng_of_choice
 from slotwise.problem import Problem
 from slotwise.selection import Solution, dense_probabilities, draw_page
 from slotwise.selection.floor_program import PRICE, STATUS
@@ -38,7 +38,7 @@ def played_states(
     outcomes, views = np.zeros((2, data.n_slots)), np.ones(data.n_slots)
     choose, learn = switching(type(policy).choose), switching(type(policy).learn)
     for round_number in range(1, n_rounds + 1):
-        choose(state, NOBODY, chance)
+        choose(state, NOBODY, rng_of_choice(policy, chance))
         program = state.program
         instance = Instance(program.value, program.clicks, data.n_slots, data.click_floor)
         mix = dense_probabilities(state.mix)
