@@ -51,7 +51,7 @@ def test_a_flood_of_values_leaves_a_bounded_trace(service: Service) -> None:
     settings = {"policy": "paced-bayes", "policy_settings": {}, "click_window_s": 60}
     service.directory.put_pool(pool(features=FEATURES, **settings), "test", T0).result()
     service.directory.put_links("home", [link(f"l{k}") for k in range(6)], "test", T0).result()
-    flooded(service, 3_000)
+    flooded(service, MAX_CACHED + 250)
     service.learner.learn(T0 + 100 * SECOND_US)
     installed = service.decider.installed("home")
     assert len(installed.known_visitors._cache) <= MAX_CACHED
