@@ -68,10 +68,10 @@ def test_an_unknown_policy_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert "did you mean 'paced-bayes'?" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("module", ["warm_up", "serving", "store_upkeep", "needed_traffic"])
-def test_commands_of_the_service_need_its_packages_only(module: str) -> None:
+def test_commands_of_the_service_need_its_packages_only() -> None:
     """`pip install slotwise[service]` installs neither matplotlib nor polars nor scipy."""
     hide = "import sys; sys.modules.update(dict.fromkeys(('matplotlib', 'polars', 'scipy')))"
-    program = f"{hide}; import slotwise.cli.{module}"
+    modules = ("warm_up", "serving", "store_upkeep", "needed_traffic")
+    program = "; ".join([hide, *(f"import slotwise.cli.{module}" for module in modules)])
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode()
