@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Iterator
 
 from benchmarks.service.load import Load, Result, Tally, answer_in
-from slotwise.service.time_slice import SHORT_SLICE_NS, request_slice
+from slotwise.service.thread_priority import REQUESTS, SHORT_SLICE_NS, request_priority
 
 _STAMPED = 35
 """SO_TIMESTAMPNS of Linux: each answer comes with its time of arrival."""
@@ -129,12 +129,13 @@ def _dues(load: Load) -> Iterator[float]:
 
 
 def wake_when_due() -> None:
-    """Let this thread, and those that it starts, run as soon as a request is due.
+    """Let this thread run as soon as a request is due or an answer arrives.
 
-    It is for a process that does nothing else: threads that wait for one another would switch
-    without a pause.
+    Real clients are on other machines, where the service's priority does not delay them. It is for
+    a process that does nothing else: threads that wait for one another would switch without a
+    pause.
     """
-    request_slice(SHORT_SLICE_NS)
+    request_priority(REQUESTS, SHORT_SLICE_NS)
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_SET_TIMER_SLACK, 1, 0, 0, 0)
 

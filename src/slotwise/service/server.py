@@ -31,7 +31,7 @@ from slotwise.service.refusals import StoreUnavailable
 from slotwise.service.service import Service
 from slotwise.service.settings import Settings, is_loopback
 from slotwise.service.stop_signals import StopSignals
-from slotwise.service.time_slice import SHORT_SLICE_NS, request_slice
+from slotwise.service.thread_priority import REQUESTS, SHORT_SLICE_NS, request_priority
 
 _SWITCH_INTERVAL_S = 0.0005
 """How long the writing thread may hold the interpreter while a request waits for it."""
@@ -220,7 +220,7 @@ class _Run:
         """Serve until stopped, then commit and close."""
         self.service.start(self.context.clock_us)
         self._alerts.start()
-        request_slice(SHORT_SLICE_NS)  # this thread runs as soon as a request wakes it
+        request_priority(REQUESTS, SHORT_SLICE_NS)  # it runs as soon as a request wakes it
         self.server.announce = lambda: self._report_start(announce)
         try:
             await self.server.serve([self._socket])

@@ -32,6 +32,7 @@ from slotwise.service.storage.contract import (
     Store,
 )
 from slotwise.service.storage.sql_reads import StoreReader
+from slotwise.service.thread_priority import REQUESTS, request_priority
 
 _log = logging.getLogger(__name__)
 
@@ -312,6 +313,7 @@ class GroupCommitter:
                 self._thread.start()
 
     def _run(self) -> None:
+        request_priority(REQUESTS)  # feedback waits for it
         while not self._closing.is_set():
             self._wake.wait(None if self.available else self.RETRY_S)
             self._wake.clear()

@@ -43,10 +43,10 @@ from slotwise.service.storage.sqlite import (
     migrate,
     sqlite_errors,
 )
-from slotwise.service.time_slice import DEFAULT_SLICE_NS, request_slice
+from slotwise.service.thread_priority import WRITER, request_priority
 
 _LOWER_PRIORITY = 5
-"""Requests that wait for a CPU take precedence over commits."""
+"""Added to `nice` where the requests have no higher priority: they take precedence over commits."""
 _STEPS = 2_500
 """Instructions of SQLite, an eighth of a millisecond, after which another process may run."""
 
@@ -198,8 +198,8 @@ class _Writer:
 
 def _come_after_requests() -> None:
     """Run at a lower priority than the process that answers requests."""
-    request_slice(DEFAULT_SLICE_NS)  # the thread that started this process may have a short one
-    os.nice(_LOWER_PRIORITY)
+    if not request_priority(WRITER):
+        os.nice(_LOWER_PRIORITY)
     if sys.platform == "linux":
         with contextlib.suppress(OSError):
             os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
