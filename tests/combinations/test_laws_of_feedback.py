@@ -27,6 +27,8 @@ from tests.combinations.shop_play import (
 from tests.policies.order_of_feedback import ordered
 from tests.selector.selectors import registered_policy
 
+pytestmark = pytest.mark.compiled  # with and without features, as `test_slots` compiles it
+
 N_LINKS, N_SLOTS = 10, 3
 DEVICE = {"device": ("phone",)}
 """A feature of which every visitor of these tests has the value "phone"."""
@@ -165,7 +167,6 @@ def test_a_segment_of_all_visitors_plays_like_the_floor_for_all(delay: int) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.compiled
 @pytest.mark.parametrize("seed", range(3))
 def test_a_segment_of_all_visitors_plays_like_the_floor_for_all_for_long(seed: int) -> None:
     check_like_the_floor_for_all(seed, 24_000, 1_000)

@@ -13,6 +13,8 @@ from slotwise.policies import POLICIES
 from tests.combinations.shop_play import FEATURES, SLOTS, Shop, a_visitor
 from tests.selector.selectors import registered_policy
 
+pytestmark = pytest.mark.compiled  # with and without features, as `test_slots` compiles it
+
 N_LINKS, N_SLOTS = 8, 3
 
 STEADY = [
