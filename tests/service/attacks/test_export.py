@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import pyarrow.fs
 import pytest
 
 from slotwise.cli.main import main
@@ -90,8 +93,18 @@ def test_names_and_values_of_others_stay_values(address: str, tmp_path: Path) ->
 
 
 def test_a_server_that_does_not_answer_is_named_without_its_secret(
-    address: str, capsys: pytest.CaptureFixture[str]
+    address: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The library tries to connect for six seconds; here it tries once."""
+    from_uri = pyarrow.fs.FileSystem.from_uri
+
+    def from_uri_once(uri: str) -> tuple[Any, str]:
+        files, base = from_uri(uri)
+        make, (options,) = files.__reduce__()
+        once = pyarrow.fs.AwsStandardS3RetryStrategy(max_attempts=1)
+        return make(options | {"retry_strategy": once}), base
+
+    monkeypatch.setattr(pyarrow.fs, "FileSystem", SimpleNamespace(from_uri=from_uri_once))
     to = "s3://key:hush@bucket/x?scheme=http&endpoint_override=127.0.0.1:1&region=us-east-1"
     assert main(["export", "--to", to, "--store", address]) == 2
     printed = capsys.readouterr().err
