@@ -37,10 +37,13 @@ SLOW_LIMIT_S = 7200.0
 install_plug_in()
 
 ORDER = (
+    *("policies/test_visitor_rates.py", "policies/test_paced_bayes.py"),
     *("policies", "service", "simulation", "newcomer", "docs", "browser", "cli", ""),
     "browser/test_plan.py",
 )
-"""Folders as they are run, "" for all others: what others wait for is compiled first.
+"""Folders and files as they are run, "" for all others.
+
+What others wait for is compiled first: the two forms of the default, by two workers at once.
 
 A plan is computed at a low priority, while the browser waits: it is last, when workers are idle.
 """

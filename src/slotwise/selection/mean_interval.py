@@ -87,12 +87,28 @@ def mean_interval(
     """
     if n_pages <= 0:
         return 0.0, most
+    sums = np.array(n_pages), np.array(total), np.array(squares)
+    low, high = mean_intervals(*sums, most, centre=centre, failure_probability=failure_probability)
+    return float(low), float(high)
+
+
+def mean_intervals(
+    n_pages: Floats,
+    totals: Floats,
+    squares: Floats,
+    most: float,
+    *,
+    centre: float = 0.0,
+    failure_probability: float = FAILURE_PROBABILITY,
+) -> tuple[Floats, Floats]:
+    """Return the ends of many intervals, each like those of `mean_interval`, of a page or more."""
     alpha = failure_probability / 2.0
-    above = total - n_pages * centre
-    spread = max(squares - 2.0 * centre * total + n_pages * centre * centre, 0.0)
-    low = centre + least_sum(above, spread, centre, most, alpha) / n_pages
-    high = centre - least_sum(-above, spread, most - centre, most, alpha) / n_pages
-    return max(low, 0.0), min(high, max(most, total / n_pages))
+    above = totals - n_pages * centre
+    spread = np.maximum(squares - 2.0 * centre * totals + n_pages * centre * centre, 0.0)
+    reach = np.full_like(above, centre), np.full_like(above, most - centre)
+    low = centre + least_sums(above, spread, reach[0], most, alpha) / n_pages
+    high = centre - least_sums(-above, spread, reach[1], most, alpha) / n_pages
+    return np.maximum(low, 0.0), np.minimum(high, np.maximum(most, totals / n_pages))
 
 
 def least_sum(above: float, spread: float, reach: float, most: float, alpha: float) -> float:

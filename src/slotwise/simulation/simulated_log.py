@@ -24,7 +24,7 @@ from slotwise.policies import Policy, Uniform, default_policy
 from slotwise.policies.within_rules import choosing_within, draw_within
 from slotwise.problem import Problem, Rule, is_finite_number, whole_number
 from slotwise.selection import draw_page
-from slotwise.selection.mean_interval import FAILURE_PROBABILITY, mean_interval
+from slotwise.selection.mean_interval import FAILURE_PROBABILITY, mean_intervals
 from slotwise.selection.mix import add_page, is_lawful, new_places, new_sums
 from slotwise.selection.page_rules import PageRules
 from slotwise.selection.promise import RANGES, PageRevenue, Terms, expected_ramp
@@ -395,25 +395,20 @@ def _lift_visible(earned: Floats, by_chance: Floats, views: Floats, page: RoughP
     has a share of the views. The squares are those of slots that earn 0 or 1 on their own.
     """
 
-    def interval(total: float, n_views: float, share: float) -> tuple[float, float]:
-        mean = total / n_views
-        squares = share * n_views * mean * (1.0 - mean / page.n_slots + mean)
-        return mean_interval(
-            share * n_views,
-            share * total,
+    def intervals(totals: Floats, share: float) -> tuple[Floats, Floats]:
+        means = totals / views
+        squares = share * views * means * (1.0 - means / page.n_slots + means)
+        return mean_intervals(
+            share * views,
+            share * totals,
             squares,
             float(page.n_slots),
             failure_probability=FAILURE_PROBABILITY / 2.0,  # as the dashboard's lift
         )
 
-    certain_from = math.inf
-    for n_views, chosen, random in zip(views[::-1], earned[::-1], by_chance[::-1], strict=True):
-        least, _ = interval(float(chosen), float(n_views), 1.0 - page.holdout)
-        low, high = interval(float(random), float(n_views), page.holdout)
-        if not (low > 0.0 and least > high):
-            break
-        certain_from = float(n_views)
-    return certain_from
+    least, _ = intervals(earned, 1.0 - page.holdout)
+    low, high = intervals(by_chance, page.holdout)
+    return _first_for_good(views, (low > 0.0) & (least > high))
 
 
 def _first_for_good(views: Floats, holds: NDArray[np.bool_]) -> float:
