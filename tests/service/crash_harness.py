@@ -19,6 +19,8 @@ and 1,000 cycles take minutes of imports less.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import json
 import os
 import random
@@ -35,6 +37,7 @@ from typing import IO, Any
 
 import httpx
 
+from slotwise.cli import main as cli
 from slotwise.cli.progress import progress_bar
 
 POOL = {
@@ -182,12 +185,13 @@ class Server:
         assert "ready" in self.log.events, "the server ended"
 
     def kill(self) -> None:
-        self._end(signal.SIGKILL)
+        self.end(signal.SIGKILL)
 
     def stop(self) -> int:
-        return self._end(signal.SIGTERM)
+        return self.end(signal.SIGTERM)
 
-    def _end(self, by: signal.Signals) -> int:
+    def end(self, by: signal.Signals) -> int:
+        """Send a signal and return the exit code."""
         self.process.send_signal(by)
         code = self.process.wait()
         self._lines.close()
@@ -335,9 +339,8 @@ def run(
         check(server.url, key, acknowledged)
         tell((cycle + 1) / cycles)
     assert server.stop() == 0
-    verify = [sys.executable, "-m", "slotwise.cli.main", "verify", "--store", f"sqlite:///{store}"]
-    verified = subprocess.run(verify, capture_output=True, text=True, check=False)
-    assert verified.returncode == 0, verified.stdout + verified.stderr
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        assert cli.main(["verify", "--store", f"sqlite:///{store}"]) == 0, said.getvalue()
     return {
         "cycles": cycles,
         "acknowledged": n_acknowledged,

@@ -84,7 +84,7 @@ class ForkedServer(Server):
         self._forked.join()
         self._lines.close()
 
-    def _end(self, by: signal.Signals) -> int:
+    def end(self, by: signal.Signals) -> int:
         assert self._forked.pid is not None
         os.kill(self._forked.pid, by)
         self._forked.join()
