@@ -13,6 +13,7 @@ from slotwise.page_log import REQUIRED_COLUMNS
 from slotwise.service.records import SECOND_US, Event
 from slotwise.service.reporting.page_view_files import log_file
 from slotwise.service.service import Service
+from slotwise.service.settings import ServiceOptions
 from tests.service.rows import T0, click, conversion, link, pool, seconds
 from tests.stores.memory_store import MemoryStore
 
@@ -24,7 +25,7 @@ FAR = seconds(3 * 86_400)
 @pytest.fixture(scope="module")
 def busy() -> Service:
     """A pool that explores, with a holdout; a link joins it after two thirds of the pages."""
-    service = Service(MemoryStore())
+    service = Service(MemoryStore(), ServiceOptions(commit_every_ms=0.0))
     settings = pool(policy="uniform", policy_settings={}, holdout=0.2, explore=0.1)
     service.directory.put_pool(settings, "t", T0).result()
     service.directory.put_links("home", [link(link_id) for link_id in RATES], "t", T0).result()
