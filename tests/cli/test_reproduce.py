@@ -8,12 +8,14 @@ from __future__ import annotations
 import os
 import re
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from slotwise.cli import experiments
 from slotwise.cli.main import main
+from slotwise.figures import canvas
 from slotwise.simulation import Results, series
 from slotwise.simulation.run_blocks import PlayedBlock, RunBlock
 from slotwise.simulation.series import FIGURES, SWEEPS
@@ -21,6 +23,14 @@ from slotwise.simulation.series import FIGURES, SWEEPS
 pytestmark = pytest.mark.compiled
 
 TINY = ["--runs", "3", "--rounds", "60"]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _small_pictures() -> Iterator[None]:
+    """Draw with few dots; `tests/figures` draws with all."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(canvas, "PNG_DOTS_PER_INCH", 50)
+        yield
 
 
 @pytest.fixture(scope="module")
