@@ -229,7 +229,7 @@ def test_the_demo_shows_what_it_learns(capsys: pytest.CaptureFixture[str]) -> No
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    assert main(["demo", "--seconds", "1", "--seed", "1", "--port", str(port)]) == 0
+    assert main(["demo", "--seconds", "0.5", "--seed", "1", "--port", str(port)]) == 0
     printed = capsys.readouterr().out
     assert re.search(rf"^  the shop +http://127\.0\.0\.1:{port}/shop$", printed, re.MULTILINE)
     assert re.search(r"^  the dashboard +http://127\.0\.0\.1:\d+/$", printed, re.MULTILINE)
