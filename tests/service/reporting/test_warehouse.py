@@ -634,6 +634,8 @@ def test_a_bucket_gets_the_same_rows(
     """A real S3 server; a file of it appears when its last part is there."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+    stops_within_s = "werkzeug.serving.BaseWSGIServer.serve_forever.__defaults__"
+    monkeypatch.setattr(stops_within_s, (0.01,))
     fill(store)
     close_windows(store, HOUR)
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
