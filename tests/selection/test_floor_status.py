@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from slotwise import Selector, Uniform
-from slotwise.selection.mean_interval import mean_interval
+from slotwise.selection.mean_interval import mean_interval, mean_intervals
 from slotwise.service.counting.attribution import Counters, LinkCounters, PageCounters
 from slotwise.service.counting.rates import estimate_rates, floor_report, link_counts
 
@@ -37,6 +37,20 @@ def test_an_interval_narrows_and_larger_squares_widen_it() -> None:
     assert widths[-1] < 4 * 1.96 * np.sqrt(0.25 / 100_000)
     exact, wide = (mean_interval(1_000, 300.0, 340.0 * k, 5.0) for k in (1, 3))
     assert wide[0] < exact[0] < exact[1] < wide[1]
+
+
+def test_many_intervals_are_those_of_one_at_a_time() -> None:
+    rng = np.random.default_rng(8)
+    n_pages = np.concatenate([[0.05, 1.0], np.geomspace(2.0, 1e8, 40)])
+    totals = n_pages * rng.uniform(0.0, 2.0, len(n_pages))
+    totals[::7] = 0.0
+    squares = totals * rng.uniform(1.0, 2.0, len(n_pages))
+    rows = list(zip(n_pages.tolist(), totals.tolist(), squares.tolist(), strict=True))
+    for centre in (0.0, 0.4):
+        apart = [mean_interval(*row, 2.0, centre=centre) for row in rows]
+        low, high = mean_intervals(n_pages, totals, squares, 2.0, centre=centre)
+        assert low == pytest.approx([one for one, _ in apart], rel=1e-5, abs=1e-9)
+        assert high == pytest.approx([one for _, one in apart], rel=1e-5, abs=1e-9)
 
 
 CASES = [

@@ -31,6 +31,17 @@ if os.getuid() == 0:
 print(request_priority({REQUESTS}, SHORT_SLICE_NS), os.getpriority(os.PRIO_PROCESS, 0))
 print(open("/proc/thread-self/sched").read())
 """
+WITHOUT_RIGHTS_LATER = f"""
+import os
+from slotwise.service.storage.writer_process import _come_after_requests
+from slotwise.service.thread_priority import request_priority
+
+assert request_priority({WRITER})
+os.setgid(65534)
+os.setuid(65534)
+_come_after_requests()
+print(os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK == os.SCHED_BATCH)
+"""
 LOW = f"""
 import os
 from slotwise.service.thread_priority import request_priority
@@ -129,3 +140,9 @@ def test_without_rights_the_slice_is_short_nevertheless() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="priorities of threads are those of Linux")
 def test_a_service_that_was_started_with_a_low_priority_keeps_it() -> None:
     assert run(LOW).strip() == "False 7"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give up the rights of root")
+def test_a_writer_without_the_rights_of_root_is_a_batch_process_too() -> None:
+    """Its priority may come from a limit; then it may not take back that children lose it."""
+    assert run(WITHOUT_RIGHTS_LATER).strip() == "True"

@@ -202,7 +202,9 @@ def _come_after_requests() -> None:
         os.nice(_LOWER_PRIORITY)
     if sys.platform == "linux":
         with contextlib.suppress(OSError):
-            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+            # Only root may take back what `request_priority` has set for started processes.
+            batch = os.SCHED_BATCH | os.SCHED_RESET_ON_FORK
+            os.sched_setscheduler(0, batch, os.sched_param(0))
 
 
 def main() -> None:
