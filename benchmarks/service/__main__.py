@@ -12,6 +12,7 @@ from pathlib import Path
 from benchmarks.service.measures import (
     Measure,
     decide_against_constant,
+    decide_beside_others,
     decide_tail,
     decide_while_folding,
     decide_while_republishing,
@@ -26,7 +27,7 @@ from slotwise.policies import default_policy
 
 def measure(folder: Path, policy: str, n_decisions: int, only: str) -> list[Measure]:
     measures = []
-    if only != "start":
+    if only not in ("start", "others"):
         with running_target(folder) as target:
             target.make_pool("100-links", 100, policy)
             if only in ("", "decide"):
@@ -44,6 +45,8 @@ def measure(folder: Path, policy: str, n_decisions: int, only: str) -> list[Meas
                 measures.append(decide_while_republishing(target, "10000-links"))
             if only in ("", "events"):
                 measures.append(events_against_single_commits(target, "100-links", folder))
+    if only in ("", "others"):
+        measures.append(decide_beside_others(folder, policy))
     if only in ("", "start"):
         measures.append(start_to_ready(folder, n_decisions))
     return measures
@@ -56,7 +59,7 @@ def main() -> int:
     parser.add_argument(
         "--only",
         default="",
-        choices=["decide", "rules", "folding", "pipelining", "large", "events", "start"],
+        choices=["decide", "rules", "folding", "pipelining", "large", "events", "others", "start"],
     )
     parser.add_argument("--folder", type=Path, default=None, help="disk to measure on")
     arguments = parser.parse_args()

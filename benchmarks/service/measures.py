@@ -31,6 +31,7 @@ SECONDS = 3.0
 WARM_UP_S = 6.0
 """Load before the tail of decisions is measured: windows close and policies learn by then."""
 FOLDED_PER_S = 2_000
+BESIDE_PER_S = 5_000
 MAX_MEDIANS = 3
 """Medians of the control up to which the median of decisions counts."""
 
@@ -132,12 +133,13 @@ def running_target(
     module: Sequence[str] = ("benchmarks.service.target",),
     store: str = "",
     key: str = "",
+    nice: int = 0,
 ) -> Iterator[Target]:
     """Start a service without rate limits; `module` is what its process runs.
 
     It compiles before it learns, so that machine code is measured, not Python.
     `store` is a SQLite file in the folder unless it is given; `key` is the admin key of a store
-    that is not new.
+    that is not new. With a `nice` above 0 the service keeps that priority for all its threads.
     """
     settings = {
         "port": 0,
@@ -149,7 +151,15 @@ def running_target(
         "max_pool_links": 20_000,
     }
     process = subprocess.Popen(
-        [sys.executable, "-m", *module, json.dumps(settings), *([key] if key else [])],
+        [
+            "nice",
+            f"-n{nice}",
+            sys.executable,
+            "-m",
+            *module,
+            json.dumps(settings),
+            *filter(None, [key]),
+        ],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={**os.environ, "SLOTWISE_COMPILE": "first"},
@@ -257,6 +267,37 @@ def decide_tail(target: Target, pool_id: str) -> Measure:
     sides = {name: statistics.median(values) for name, values in taken.items()}
     ratio = sides.pop("ratio")
     return Measure("decide, p99 over p50", ratio, 10, False, {**sides, "rate_per_s": peak / 2})
+
+
+def decide_beside_others(folder: Path, policy: str) -> Measure:
+    """Compare the tails of a service with a higher priority and of one without, in turns.
+
+    A program that never rests runs on each core. Only root, and a user with the limit `nice`, may
+    raise a priority; without that right both sides are alike.
+    """
+    taken: list[list[Result]] = [[], []]
+    with contextlib.ExitStack() as opened:
+        targets = []
+        for nice in (0, 1):
+            place = folder / f"nice-{nice}"
+            place.mkdir()
+            targets.append(opened.enter_context(running_target(place, nice=nice)))
+            targets[-1].make_pool("beside", 100, policy)
+        for _ in range(os.cpu_count() or 1):
+            busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+            opened.callback(busy.wait)
+            opened.callback(busy.kill)
+        for seed in range(ROUNDS):
+            for target, results in zip(targets, taken, strict=True):
+                decide = target.request("/v1/pools/beside/decide")
+                results.append(target.load([decide], rate=BESIDE_PER_S, connections=64, seed=seed))
+    sides = {
+        f"{name}_{key}": statistics.median(getattr(one, key) for one in results)
+        for name, results in zip(("raised", "ordinary"), taken, strict=True)
+        for key in ("p99_ms", "p50_ms")
+    }
+    ratio = sides["raised_p99_ms"] / sides["ordinary_p99_ms"]
+    return Measure("decide p99, beside others", ratio, 0.7, False, sides)
 
 
 def decide_while_folding(target: Target, policy: str) -> Measure:
